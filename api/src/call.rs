@@ -1,0 +1,183 @@
+//! One request: its parts, and its way to a thread of the engine and back.
+
+use std::collections::HashMap;
+use std::future::{Ready, ready};
+use std::sync::Arc;
+use std::time::Instant;
+
+use actix_web::dev::Payload;
+use actix_web::error::ErrorInternalServerError;
+use actix_web::{FromRequest, HttpRequest, HttpResponse, web};
+use dehub_index::{Collection, Name};
+use serde::Serialize;
+use serde_json::{Map, Value};
+
+use crate::edge::Edge;
+use crate::errors::{self, BAD_PATH, INTERNAL, INVALID_NAME};
+use crate::parameters::Parameters;
+use crate::problem::Problem;
+use crate::{decode, receive};
+
+/// A request as a handler gets it.
+pub(crate) struct Call {
+    started: Instant,
+    edge: web::Data<Edge>,
+    request: HttpRequest,
+    payload: Payload,
+}
+
+/// What work on behalf of a request has at hand.
+pub(crate) struct Task {
+    started: Instant,
+    edge: Arc<Edge>,
+    segments: HashMap<String, String>,
+    /// The parameters of the query string.
+    pub(crate) parameters: Parameters,
+}
+
+/// The frame of every answer, that of Qdrant.
+#[derive(Serialize)]
+struct Envelope<'a, T> {
+    result: &'a T,
+    status: &'static str,
+    /// Seconds since the request arrived.
+    time: f64,
+}
+
+impl FromRequest for Call {
+    type Error = actix_web::Error;
+    type Future = Ready<Result<Call, actix_web::Error>>;
+
+    fn from_request(request: &HttpRequest, payload: &mut Payload) -> Self::Future {
+        let Some(edge) = request.app_data::<web::Data<Edge>>() else {
+            return ready(Err(ErrorInternalServerError("the application has no edge")));
+        };
+        ready(Ok(Call {
+            started: Instant::now(),
+            edge: edge.clone(),
+            request: request.clone(),
+            payload: payload.take(),
+        }))
+    }
+}
+
+impl Call {
+    /// Answers a request without a body. The query string may have the parameters `allowed`.
+    pub(crate) async fn answer(
+        self,
+        allowed: &[&str],
+        work: impl FnOnce(Task) -> Result<Vec<u8>, Problem> + Send + 'static,
+    ) -> HttpResponse {
+        match self.task(allowed) {
+            Ok(task) => respond(self.edge.run(move || work(task)).await),
+            Err(problem) => problem.response(),
+        }
+    }
+
+    /// Answers a request with a JSON body.
+    pub(crate) async fn answer_body(
+        mut self,
+        allowed: &[&str],
+        work: impl FnOnce(Task, Value) -> Result<Vec<u8>, Problem> + Send + 'static,
+    ) -> HttpResponse {
+        let payload = self.payload.take();
+        let body = match receive::receive(&self.request, payload, &self.edge).await {
+            Ok(body) => body,
+            Err(problem) => return problem.response(),
+        };
+        let task = match self.task(allowed) {
+            Ok(task) => task,
+            Err(problem) => return problem.response(),
+        };
+        let decoded = move || {
+            let value = decode::body(&body.bytes)?;
+            drop(body);
+            work(task, value)
+        };
+        respond(self.edge.run(decoded).await)
+    }
+
+    /// As [`Call::answer_body`], where a request without a body stands for `{}`.
+    pub(crate) async fn answer_optional_body(
+        self,
+        allowed: &[&str],
+        work: impl FnOnce(Task, Value) -> Result<Vec<u8>, Problem> + Send + 'static,
+    ) -> HttpResponse {
+        let headers = self.request.headers();
+        let length = headers.get("content-length").and_then(|value| value.to_str().ok());
+        let is_bodiless = !headers.contains_key("transfer-encoding") && length.is_none_or(|text| text == "0");
+        if is_bodiless {
+            self.answer(allowed, |task| work(task, Value::Object(Map::new()))).await
+        } else {
+            self.answer_body(allowed, work).await
+        }
+    }
+
+    /// Answers with a refusal, whatever the body says.
+    pub(crate) async fn refuse(mut self, problem: Problem) -> HttpResponse {
+        receive::discard(self.payload.take()).await;
+        problem.response()
+    }
+
+    /// The method and the path, for a message.
+    pub(crate) fn asked_for(&self) -> (String, String) {
+        (self.request.method().to_string(), self.request.path().to_owned())
+    }
+
+    fn task(&self, allowed: &[&str]) -> Result<Task, Problem> {
+        let info = self.request.match_info();
+        let decoded: Vec<String> =
+            info.load().map_err(|error| Problem::new(BAD_PATH, format!("the path: {error}")))?;
+        let segments = info.iter().map(|(name, _)| name.to_owned()).zip(decoded).collect();
+        let parameters = Parameters::parse(self.request.query_string(), allowed)?;
+        let edge = self.edge.clone().into_inner();
+        Ok(Task { started: self.started, edge, segments, parameters })
+    }
+}
+
+impl Task {
+    /// What all requests share.
+    pub(crate) fn edge(&self) -> &Edge {
+        &self.edge
+    }
+
+    /// A variable segment of the path.
+    pub(crate) fn segment(&self, name: &'static str) -> &str {
+        self.segments.get(name).map_or("", String::as_str)
+    }
+
+    /// A variable segment of the path as a name.
+    pub(crate) fn name(&self, name: &'static str) -> Result<Name, Problem> {
+        let refused = |error| Problem::new(INVALID_NAME, format!("the path: {error}"));
+        self.segment(name).parse().map_err(refused)
+    }
+
+    /// The collection that the path names.
+    pub(crate) fn collection(&self) -> Result<Arc<Collection>, Problem> {
+        self.edge.catalogue().get(&self.name("collection")?).map_err(|error| errors::catalogue(&error))
+    }
+
+    /// Starts building the collection's graph if that is due.
+    pub(crate) fn build_graph_if_due(&self, collection: &Arc<Collection>) -> Result<(), Problem> {
+        self.edge.build_graph_if_due(&self.name("collection")?, collection);
+        Ok(())
+    }
+
+    /// The answer, framed.
+    pub(crate) fn reply<T: Serialize>(&self, result: &T) -> Result<Vec<u8>, Problem> {
+        to_json(&Envelope { result, status: "ok", time: self.started.elapsed().as_secs_f64() })
+    }
+}
+
+/// An answer as JSON.
+pub(crate) fn to_json<T: Serialize>(answer: &T) -> Result<Vec<u8>, Problem> {
+    let refused = |error| Problem::new(INTERNAL, format!("the answer has no JSON form: {error}"));
+    serde_json::to_vec(answer).map_err(refused)
+}
+
+fn respond(outcome: Result<Vec<u8>, Problem>) -> HttpResponse {
+    match outcome {
+        Ok(body) => HttpResponse::Ok().content_type("application/json").body(body),
+        Err(problem) => problem.response(),
+    }
+}

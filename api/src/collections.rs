@@ -1,0 +1,195 @@
+//! Collections: made, listed, described, dropped.
+
+use actix_web::HttpResponse;
+use dehub_index::{CollectionConfig, GraphConfig, Snapshot};
+use dehub_vector::Metric;
+use serde::Serialize;
+use serde_json::Value;
+
+use crate::banks::BankReply;
+use crate::call::{Call, Task};
+use crate::corrections::CorrectionReply;
+use crate::decode::{self, Fields, Place};
+use crate::errors;
+use crate::problem::Problem;
+
+#[derive(Serialize)]
+struct Listed {
+    collections: Vec<Named>,
+}
+
+#[derive(Serialize)]
+struct Named {
+    name: String,
+}
+
+#[derive(Serialize)]
+struct Exists {
+    exists: bool,
+}
+
+#[derive(Serialize)]
+struct Described {
+    points_count: usize,
+    config: ConfigReply,
+    banks: Vec<BankReply>,
+    corrections: Vec<CorrectionReply>,
+    graph: GraphReply,
+    /// The number of the newest commit.
+    sequence: u64,
+    bytes_on_disk: u64,
+}
+
+#[derive(Serialize)]
+struct ConfigReply {
+    params: ParamsReply,
+    hnsw_config: GraphConfigReply,
+}
+
+#[derive(Serialize)]
+struct ParamsReply {
+    vectors: VectorsReply,
+}
+
+#[derive(Serialize)]
+struct VectorsReply {
+    size: usize,
+    distance: &'static str,
+}
+
+#[derive(Serialize)]
+struct GraphConfigReply {
+    m: usize,
+    ef_construct: usize,
+    /// In kilobytes of vectors.
+    full_scan_threshold: usize,
+}
+
+#[derive(Serialize)]
+struct GraphReply {
+    /// Nodes of the graph, if there is one; points with equal vectors share a node.
+    nodes: Option<usize>,
+    /// Points outside the graph, which every search scans exactly.
+    delta: usize,
+    /// Whether it will be built anew after the next upsert.
+    due: bool,
+}
+
+/// `GET /collections`
+pub(crate) async fn list(call: Call) -> HttpResponse {
+    call.answer(&[], |task| {
+        let names = task.edge().catalogue().names().map_err(|error| errors::catalogue(&error))?;
+        let collections = names.into_iter().map(|name| Named { name: name.into() }).collect();
+        task.reply(&Listed { collections })
+    })
+    .await
+}
+
+/// `PUT /collections/{collection}`
+pub(crate) async fn create(call: Call) -> HttpResponse {
+    call.answer_body(&["wait"], |task, body| {
+        let name = task.name("collection")?;
+        let config = config(body)?;
+        task.edge().catalogue().create(&name, config).map_err(|error| errors::catalogue(&error))?;
+        task.reply(&true)
+    })
+    .await
+}
+
+/// `GET /collections/{collection}`
+pub(crate) async fn describe(call: Call) -> HttpResponse {
+    call.answer(&[], |task| describe_task(&task)).await
+}
+
+fn describe_task(task: &Task) -> Result<Vec<u8>, Problem> {
+    let collection = task.collection()?;
+    let snapshot = collection.snapshot();
+    let gallery = snapshot.gallery();
+    task.reply(&Described {
+        points_count: gallery.points,
+        config: config_reply(&snapshot),
+        banks: snapshot.banks().map(BankReply::new).collect(),
+        corrections: snapshot
+            .corrections()
+            .map(|correction| CorrectionReply::new(correction.info()))
+            .collect(),
+        graph: GraphReply {
+            nodes: gallery.graph_nodes,
+            delta: gallery.delta,
+            due: collection.is_graph_due(),
+        },
+        sequence: snapshot.sequence(),
+        bytes_on_disk: collection.bytes_on_disk(),
+    })
+}
+
+/// `GET /collections/{collection}/exists`
+pub(crate) async fn exists(call: Call) -> HttpResponse {
+    call.answer(&[], |task| {
+        let name = task.name("collection")?;
+        let names = task.edge().catalogue().names().map_err(|error| errors::catalogue(&error))?;
+        task.reply(&Exists { exists: names.contains(&name) })
+    })
+    .await
+}
+
+/// `DELETE /collections/{collection}`
+pub(crate) async fn delete(call: Call) -> HttpResponse {
+    call.answer(&["wait"], |task| {
+        let name = task.name("collection")?;
+        task.edge().catalogue().delete(&name).map_err(|error| errors::catalogue(&error))?;
+        task.reply(&true)
+    })
+    .await
+}
+
+fn config(body: Value) -> Result<CollectionConfig, Problem> {
+    let mut fields = Fields::new(body, Place::Body)?;
+    let (size, metric) = fields.required("vectors", |value, place| {
+        let mut vectors = Fields::new(value, place)?;
+        let size = vectors.required("size", decode::whole)?;
+        let metric = vectors.required("distance", metric)?;
+        vectors.finish()?;
+        Ok((size, metric))
+    })?;
+    let graph = fields.optional("hnsw_config", graph)?.unwrap_or_default();
+    fields.finish()?;
+    CollectionConfig::new(size, metric, graph).map_err(|error| errors::config(&error))
+}
+
+fn metric(value: Value, place: Place<'_>) -> Result<Metric, Problem> {
+    const WANTED: &str = "Cosine, Dot or Euclid";
+    let name = decode::string(value, place)?;
+    name.parse().map_err(|_| decode::out_of_range(place, format_args!("{name:?}"), WANTED))
+}
+
+fn graph(value: Value, place: Place<'_>) -> Result<GraphConfig, Problem> {
+    let mut fields = Fields::new(value, place)?;
+    let default = GraphConfig::default();
+    let graph = GraphConfig {
+        m: fields.optional("m", decode::whole)?.unwrap_or(default.m),
+        ef_construction: fields.optional("ef_construct", decode::whole)?.unwrap_or(default.ef_construction),
+        full_scan_threshold: fields
+            .optional("full_scan_threshold", decode::whole)?
+            .unwrap_or(default.full_scan_threshold),
+    };
+    fields.finish()?;
+    Ok(graph)
+}
+
+fn config_reply(snapshot: &Snapshot) -> ConfigReply {
+    let config = snapshot.config();
+    let distance = match config.metric {
+        Metric::Cosine => "Cosine",
+        Metric::Dot => "Dot",
+        Metric::Euclidean => "Euclid",
+    };
+    ConfigReply {
+        params: ParamsReply { vectors: VectorsReply { size: config.dim.get(), distance } },
+        hnsw_config: GraphConfigReply {
+            m: config.graph.m,
+            ef_construct: config.graph.ef_construction,
+            full_scan_threshold: config.graph.full_scan_threshold,
+        },
+    }
+}

@@ -1,0 +1,176 @@
+//! Corrections: fitted, listed, dropped.
+
+use std::collections::BTreeMap;
+
+use actix_web::HttpResponse;
+use dehub_index::{CorrectionInfo, FitInput, Fitted, Name};
+use dehub_query::{BankKind, Method};
+use serde::Serialize;
+use serde_json::Value;
+
+use crate::call::{Call, Task};
+use crate::decode::{self, Fields, Place};
+use crate::errors::{self, BANK_UNUSED, INTERNAL, INVALID_VALUE, UNKNOWN_CORRECTION, Written};
+use crate::problem::Problem;
+
+/// A correction in an answer.
+#[derive(Serialize)]
+pub(crate) struct CorrectionReply {
+    name: String,
+    version: u32,
+    /// The label with every parameter, such as `IS(beta=20)`.
+    method: String,
+    parameters: BTreeMap<&'static str, f64>,
+    query_bank: Option<String>,
+    gallery_bank: Option<String>,
+    /// The commit that made this version.
+    sequence: u64,
+    /// The points in each activation set, for gated methods.
+    activated: Vec<usize>,
+}
+
+impl CorrectionReply {
+    pub(crate) fn new(info: &CorrectionInfo) -> CorrectionReply {
+        CorrectionReply {
+            name: info.name.to_string(),
+            version: info.version,
+            method: info.method.to_string(),
+            parameters: info.method.parameters().collect(),
+            query_bank: info.query_bank.as_ref().map(Name::to_string),
+            gallery_bank: info.gallery_bank.as_ref().map(Name::to_string),
+            sequence: info.sequence,
+            activated: info.activated.clone(),
+        }
+    }
+}
+
+#[derive(Serialize)]
+struct Listed {
+    corrections: Vec<CorrectionReply>,
+}
+
+#[derive(Serialize)]
+struct FittedReply {
+    operation_id: u64,
+    status: &'static str,
+    #[serde(flatten)]
+    correction: CorrectionReply,
+    statistics: StatisticsReply,
+}
+
+/// How the work was shared with other corrections over the same banks.
+#[derive(Serialize)]
+struct StatisticsReply {
+    computed: usize,
+    shared: usize,
+}
+
+/// `PUT /collections/{collection}/corrections/{correction}`
+pub(crate) async fn fit(call: Call) -> HttpResponse {
+    call.answer_body(&["wait"], |task, body| fit_task(&task, body)).await
+}
+
+fn fit_task(task: &Task, body: Value) -> Result<Vec<u8>, Problem> {
+    let collection = task.collection()?;
+    let (input, k_pointer) = input(task.name("correction")?, body)?;
+    let written = Written::Fit(&input, k_pointer);
+    let fitted =
+        collection.fit(std::slice::from_ref(&input)).map_err(|error| errors::write(&error, &written))?;
+    let Some(Fitted { info, sequence, report }) = fitted.into_iter().next() else {
+        return Err(Problem::new(
+            INTERNAL,
+            "the fit was committed, but another write has dropped the correction",
+        ));
+    };
+    task.reply(&FittedReply {
+        operation_id: sequence,
+        status: "completed",
+        correction: CorrectionReply::new(&info),
+        statistics: StatisticsReply { computed: report.computed.len(), shared: report.shared.len() },
+    })
+}
+
+/// `GET /collections/{collection}/corrections`
+pub(crate) async fn list(call: Call) -> HttpResponse {
+    call.answer(&[], |task| {
+        let snapshot = task.collection()?.snapshot();
+        let corrections = snapshot.corrections().map(|one| CorrectionReply::new(one.info())).collect();
+        task.reply(&Listed { corrections })
+    })
+    .await
+}
+
+/// `GET /collections/{collection}/corrections/{correction}`
+pub(crate) async fn describe(call: Call) -> HttpResponse {
+    call.answer(&[], |task| {
+        let snapshot = task.collection()?.snapshot();
+        let name = task.name("correction")?;
+        let Some(correction) = snapshot.correction(name.as_str()) else {
+            let names: Vec<_> = snapshot.corrections().map(|one| one.info().name.as_str()).collect();
+            let found = if names.is_empty() { "none".to_owned() } else { names.join(", ") };
+            let detail = format!("there is no correction `{name}`; the collection has: {found}");
+            return Err(Problem::new(UNKNOWN_CORRECTION, detail));
+        };
+        task.reply(&CorrectionReply::new(correction.info()))
+    })
+    .await
+}
+
+/// `DELETE /collections/{collection}/corrections/{correction}`
+pub(crate) async fn delete(call: Call) -> HttpResponse {
+    call.answer(&["wait"], |task| {
+        let collection = task.collection()?;
+        let name = task.name("correction")?;
+        collection.drop_correction(&name).map_err(|error| errors::write(&error, &Written::Path))?;
+        task.reply(&true)
+    })
+    .await
+}
+
+/// What to fit, and where in the body its `k` is.
+fn input(name: Name, body: Value) -> Result<(FitInput, &'static str), Problem> {
+    let mut fields = Fields::new(body, Place::Body)?;
+    let label = fields.required("method", decode::string)?;
+    let parameters = fields.optional("parameters", parameters)?;
+    let query_bank = fields.optional("query_bank", decode::name)?;
+    let gallery_bank = fields.optional("gallery_bank", decode::name)?;
+    fields.finish()?;
+    let given = parameters.unwrap_or_default();
+    let method = match (label.contains('('), given.is_empty()) {
+        (true, true) => label.parse(),
+        (true, false) => {
+            let detail =
+                format!("`/method` is {label:?}, which has parameters, and `/parameters` has some too");
+            return Err(Problem::new(INVALID_VALUE, detail).at("/parameters"));
+        }
+        (false, _) => Method::new(&label, &given),
+    };
+    let method: Method = method.map_err(|error| errors::method(&error, &given))?;
+    for (kind, bank, pointer) in
+        [(BankKind::Query, &query_bank, "/query_bank"), (BankKind::Gallery, &gallery_bank, "/gallery_bank")]
+    {
+        let is_used = method.terms().iter().any(|term| term.bank == kind);
+        if let Some(bank) = bank.as_ref().filter(|_| !is_used) {
+            let detail = format!("`{pointer}` is {bank}, but {} uses no {kind} bank", method.name());
+            return Err(Problem::new(BANK_UNUSED, detail).at(pointer).found(bank));
+        }
+    }
+    let names_k = given.iter().any(|(parameter, _)| parameter == "k");
+    let k_pointer = if names_k { "/parameters/k" } else { "/method" };
+    Ok((FitInput { name, method, query_bank, gallery_bank }, k_pointer))
+}
+
+fn parameters(value: Value, place: Place<'_>) -> Result<Vec<(String, f64)>, Problem> {
+    match value {
+        Value::Object(map) => {
+            let read = |(name, value): (String, Value)| {
+                let number = decode::number(value, place.field(&name))?;
+                Ok((name, number))
+            };
+            map.into_iter().map(read).collect()
+        }
+        other @ (Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Array(_)) => {
+            Err(decode::wrong(place, &other, "an object of numbers"))
+        }
+    }
+}

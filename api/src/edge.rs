@@ -1,0 +1,214 @@
+//! What all requests share: the catalogue, and bounds on the work and the memory they take together.
+
+use std::collections::HashSet;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread;
+
+use actix_web::web;
+use dehub_index::{Catalogue, Collection, GraphBuild, Name};
+
+use crate::errors::{INTERNAL, OVERLOADED};
+use crate::problem::Problem;
+
+/// Requests that are with the engine or wait for one of its threads. One more is answered 503 at
+/// once: it would wait longer than its client does.
+const REQUESTS_MAX: usize = 512;
+
+/// Bodies of the largest size that are held at a time, or as many bytes of smaller ones.
+const BODIES_MAX: usize = 8;
+
+/// What a refused client should wait.
+const RETRY_SECONDS: u32 = 1;
+
+/// What all requests share.
+pub(crate) struct Edge {
+    catalogue: Arc<Catalogue>,
+    body_limit_bytes: usize,
+    requests: Arc<Bound>,
+    body_bytes: Arc<Bound>,
+    /// Collections whose graph is being built by a thread of ours.
+    building: Arc<Mutex<HashSet<Name>>>,
+}
+
+/// A count that never passes a limit.
+#[derive(Debug)]
+struct Bound {
+    taken: AtomicUsize,
+    most: usize,
+}
+
+/// A share of a [`Bound`], given back when dropped.
+#[derive(Debug)]
+pub(crate) struct Share {
+    bound: Arc<Bound>,
+    amount: usize,
+}
+
+impl Bound {
+    fn new(most: usize) -> Arc<Bound> {
+        Arc::new(Bound { taken: AtomicUsize::new(0), most })
+    }
+
+    fn take(&self, amount: usize) -> bool {
+        let add = |taken: usize| taken.checked_add(amount).filter(|&sum| sum <= self.most);
+        self.taken.fetch_update(Ordering::Relaxed, Ordering::Relaxed, add).is_ok()
+    }
+}
+
+impl Share {
+    /// Takes more, if there is room.
+    pub(crate) fn grow(&mut self, amount: usize) -> Result<(), Problem> {
+        if !self.bound.take(amount) {
+            return Err(overloaded(
+                "the bodies of the requests under way fill the memory set aside for them",
+            ));
+        }
+        self.amount += amount;
+        Ok(())
+    }
+}
+
+impl Drop for Share {
+    fn drop(&mut self) {
+        self.bound.taken.fetch_sub(self.amount, Ordering::Relaxed);
+    }
+}
+
+impl Edge {
+    pub(crate) fn new(catalogue: Arc<Catalogue>, body_limit_bytes: usize) -> Edge {
+        Edge {
+            catalogue,
+            body_limit_bytes,
+            requests: Bound::new(REQUESTS_MAX),
+            body_bytes: Bound::new(body_limit_bytes.saturating_mul(BODIES_MAX)),
+            building: Arc::default(),
+        }
+    }
+
+    pub(crate) fn catalogue(&self) -> &Catalogue {
+        &self.catalogue
+    }
+
+    /// The largest body of a request.
+    pub(crate) fn body_limit_bytes(&self) -> usize {
+        self.body_limit_bytes
+    }
+
+    /// No bytes yet of those that bodies may take.
+    pub(crate) fn body_share(&self) -> Share {
+        Share { bound: Arc::clone(&self.body_bytes), amount: 0 }
+    }
+
+    /// Runs `work` on a thread that may block. Too many at a time are refused; a panic is an error.
+    pub(crate) async fn run<T: Send + 'static>(
+        &self,
+        work: impl FnOnce() -> Result<T, Problem> + Send + 'static,
+    ) -> Result<T, Problem> {
+        let mut share = Share { bound: Arc::clone(&self.requests), amount: 0 };
+        share.grow(1).map_err(|_| overloaded("too many requests wait for the engine"))?;
+        let work = move || {
+            let outcome = work();
+            drop(share);
+            outcome
+        };
+        match web::block(work).await {
+            Ok(outcome) => outcome,
+            Err(_) => Err(Problem::new(INTERNAL, "the request made the engine panic; the server goes on")),
+        }
+    }
+
+    /// Builds the graph in the background if it is due and nobody does so already.
+    pub(crate) fn build_graph_if_due(&self, name: &Name, collection: &Arc<Collection>) {
+        if !collection.is_graph_due() {
+            return;
+        }
+        let first = self.building.lock().unwrap_or_else(PoisonError::into_inner).insert(name.clone());
+        if !first {
+            return;
+        }
+        let claim = Claim { name: name.clone(), building: Arc::clone(&self.building) };
+        let collection = Arc::clone(collection);
+        let build = move || build_graphs(&claim, &collection);
+        if let Err(error) = thread::Builder::new().name("graph".to_owned()).spawn(build) {
+            tracing::error!(%error, collection = %name, "no thread to build the graph with");
+        }
+    }
+}
+
+/// A collection's place among those whose graph is being built, given back even by a panic.
+struct Claim {
+    name: Name,
+    building: Arc<Mutex<HashSet<Name>>>,
+}
+
+impl Drop for Claim {
+    fn drop(&mut self) {
+        self.building.lock().unwrap_or_else(PoisonError::into_inner).remove(&self.name);
+    }
+}
+
+/// Builds until no graph is due: points may come in faster than one is built.
+fn build_graphs(claim: &Claim, collection: &Collection) {
+    let collection_name = claim.name.as_str();
+    loop {
+        match collection.build_graph_if_due() {
+            Ok(GraphBuild::NotDue) => return,
+            Ok(GraphBuild::Built { nodes }) => tracing::info!(collection_name, nodes, "graph built"),
+            Err(error) => {
+                tracing::error!(collection_name, %error, "the graph was not built; searches stay exact");
+                return;
+            }
+        }
+    }
+}
+
+fn overloaded(reason: &str) -> Problem {
+    Problem::new(OVERLOADED, format!("{reason}: try again in {RETRY_SECONDS} s")).retry_after(RETRY_SECONDS)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use actix_web::rt::System;
+
+    use super::*;
+
+    fn edge() -> Edge {
+        Edge::new(Arc::new(Catalogue::new(Path::new("nowhere"))), 100)
+    }
+
+    #[test]
+    fn one_request_too_many_is_refused_and_room_is_given_back() {
+        let edge = edge();
+        let mut all = Share { bound: Arc::clone(&edge.requests), amount: 0 };
+        all.grow(REQUESTS_MAX).expect("there is room");
+        let system = System::new();
+        let refused = system.block_on(edge.run(|| Ok(()))).expect_err("there is no room");
+        assert_eq!(refused.status(), 503);
+        drop(all);
+        system.block_on(edge.run(|| Ok(()))).expect("there is room again");
+        assert_eq!(edge.requests.taken.load(Ordering::Relaxed), 0);
+    }
+
+    #[test]
+    fn a_panic_is_an_error_and_gives_its_place_back() {
+        let edge = edge();
+        let system = System::new();
+        let refused = system.block_on(edge.run(|| -> Result<(), Problem> { panic!("in the engine") }));
+        assert_eq!(refused.expect_err("it panicked").status(), 500);
+        assert_eq!(edge.requests.taken.load(Ordering::Relaxed), 0);
+    }
+
+    #[test]
+    fn bodies_share_the_memory_of_eight_of_the_largest() {
+        let edge = edge();
+        let (mut first, mut second) = (edge.body_share(), edge.body_share());
+        first.grow(700).expect("room");
+        second.grow(101).expect_err("no room");
+        second.grow(100).expect("room");
+        drop(first);
+        second.grow(700).expect("room again");
+    }
+}

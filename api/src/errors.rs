@@ -1,0 +1,380 @@
+//! The table of errors: each one's status and code, and the place in the body it is about.
+
+use dehub_index::{Blame, CatalogueError, ConfigError, FitInput, Name, OpenError, ReadError, WriteError};
+use dehub_query::{BankKind, MethodError, QueryError, Ranking, Search, Settings};
+use dehub_vector::{PointId, VectorError};
+
+use crate::problem::{Code, Problem};
+use crate::queries::Asked;
+
+pub(crate) const BAD_JSON: Code = Code::new(400, "bad_json", "The body is not JSON");
+pub(crate) const BAD_PATH: Code = Code::new(400, "bad_path", "The path cannot be decoded");
+pub(crate) const BODY_INCOMPLETE: Code = Code::new(400, "body_incomplete", "The body was cut off");
+
+pub(crate) const UNKNOWN_PATH: Code = Code::new(404, "unknown_path", "There is nothing at this path");
+pub(crate) const UNKNOWN_COLLECTION: Code = Code::new(404, "unknown_collection", "No such collection");
+pub(crate) const UNKNOWN_POINT: Code = Code::new(404, "unknown_point", "No such point");
+pub(crate) const UNKNOWN_BANK: Code = Code::new(404, "unknown_bank", "No such bank");
+pub(crate) const UNKNOWN_CORRECTION: Code = Code::new(404, "unknown_correction", "No such correction");
+pub(crate) const WRONG_METHOD: Code =
+    Code::new(405, "wrong_method", "The path does not take this HTTP method");
+pub(crate) const BODY_TIMEOUT: Code = Code::new(408, "body_timeout", "The body took too long");
+
+pub(crate) const COLLECTION_EXISTS: Code = Code::new(409, "collection_exists", "The collection exists");
+pub(crate) const ENTRY_EXISTS: Code = Code::new(409, "entry_exists", "The bank entry exists");
+pub(crate) const BANK_IN_USE: Code = Code::new(409, "bank_in_use", "The bank is in use");
+
+pub(crate) const BODY_TOO_LARGE: Code = Code::new(413, "body_too_large", "The body is too large");
+pub(crate) const WRITE_TOO_LARGE: Code =
+    Code::new(413, "write_too_large", "The write is too large for one commit");
+pub(crate) const WRONG_CONTENT_TYPE: Code =
+    Code::new(415, "wrong_content_type", "The content type is not application/json");
+
+pub(crate) const UNKNOWN_FIELD: Code = Code::new(422, "unknown_field", "A field is not known");
+pub(crate) const UNKNOWN_PARAMETER: Code = Code::new(422, "unknown_parameter", "A parameter is not known");
+pub(crate) const DUPLICATE_FIELD: Code = Code::new(422, "duplicate_field", "A field is given twice");
+pub(crate) const MISSING_FIELD: Code = Code::new(422, "missing_field", "A field is missing");
+pub(crate) const NOT_SUPPORTED: Code = Code::new(422, "not_supported", "A field is not supported yet");
+pub(crate) const WRONG_TYPE: Code = Code::new(422, "wrong_type", "A value has the wrong type");
+pub(crate) const INVALID_VALUE: Code = Code::new(422, "invalid_value", "A value is out of range");
+pub(crate) const INVALID_NAME: Code = Code::new(422, "invalid_name", "A name cannot be used");
+pub(crate) const INVALID_ID: Code = Code::new(422, "invalid_id", "An id cannot be used");
+pub(crate) const LENGTHS_DIFFER: Code = Code::new(422, "lengths_differ", "Lists differ in length");
+
+const DIMENSION_MISMATCH: Code = Code::new(422, "dimension_mismatch", "A vector has the wrong dimension");
+pub(crate) const NOT_FINITE: Code = Code::new(422, "not_finite", "A number is not a finite 32-bit number");
+const ZERO_VECTOR: Code = Code::new(422, "zero_vector", "A vector has length 0");
+const VECTOR_TOO_LONG: Code = Code::new(422, "vector_too_long", "A vector's length is too large");
+const DUPLICATE_ID: Code = Code::new(422, "duplicate_id", "An id is given twice");
+const TEXT_TOO_LONG: Code = Code::new(422, "text_too_long", "A text is too long");
+pub(crate) const PAYLOAD_TOO_LARGE: Code = Code::new(422, "payload_too_large", "A payload is too large");
+pub(crate) const BATCH_TOO_LARGE: Code = Code::new(422, "batch_too_large", "A batch is too large");
+pub(crate) const EMPTY_BATCH: Code = Code::new(422, "empty_batch", "A batch is empty");
+const COLLECTION_FULL: Code = Code::new(422, "collection_full", "The collection is full");
+const BANK_TOO_LARGE: Code = Code::new(422, "bank_too_large", "The bank would be too large");
+
+pub(crate) const BANK_KIND: Code = Code::new(422, "bank_kind", "The bank is of the other kind");
+pub(crate) const BANK_UNUSED: Code = Code::new(422, "bank_unused", "The method does not use such a bank");
+const MISSING_BANK: Code = Code::new(422, "missing_bank", "The method needs a bank");
+pub(crate) const EMPTY_BANK: Code = Code::new(422, "empty_bank", "The bank is empty");
+const MORE_THAN_BANK: Code =
+    Code::new(422, "more_than_bank", "More neighbours wanted than the bank has entries");
+const MORE_THAN_POINTS: Code = Code::new(422, "more_than_points", "More wanted than there are points");
+const UNKNOWN_METHOD: Code = Code::new(422, "unknown_method", "No such correction method");
+const INVALID_PARAMETER: Code = Code::new(422, "invalid_parameter", "A parameter of the method is wrong");
+const INVALID_METHOD: Code = Code::new(422, "invalid_method", "The method cannot be read");
+const INVALID_CONFIG: Code = Code::new(422, "invalid_config", "No collection can have this configuration");
+pub(crate) const INVALID_LIMIT: Code = Code::new(422, "invalid_limit", "The limit is out of range");
+const INVALID_EFFORT: Code = Code::new(422, "invalid_effort", "The effort is out of range");
+pub(crate) const INVALID_WEIGHT: Code = Code::new(422, "invalid_weight", "The weight is out of range");
+const NO_POINTS: Code = Code::new(422, "no_points", "The collection has no points");
+
+pub(crate) const OVERLOADED: Code = Code::new(503, "overloaded", "The server is overloaded");
+const STORAGE: Code = Code::new(503, "storage_unavailable", "The storage cannot be used");
+pub(crate) const INTERNAL: Code = Code::new(500, "internal", "A defect of the server");
+
+/// What a write was made of, and so where in its body the parts are.
+pub(crate) enum Written<'a> {
+    /// Nothing but what the path names.
+    Path,
+    /// `{"points": [{"id", "vector", …}]}`
+    Points,
+    /// `{"batch": {"ids", "vectors", …}}`
+    Batch,
+    /// `{"points": [ids]}`
+    Ids,
+    /// `{"vectors": […], "ids": […]}` of a bank.
+    Bank,
+    /// `{"from_gallery": true}` of a bank.
+    FromGallery,
+    /// A correction, and where its `k` is.
+    Fit(&'a FitInput, &'static str),
+}
+
+/// An error of the catalogue. What a client learns of the disk is the names of collections.
+pub(crate) fn catalogue(error: &CatalogueError) -> Problem {
+    match error {
+        CatalogueError::Unknown { name, found, .. } => {
+            let detail = format!("there is no collection `{name}`; there are: {found}");
+            Problem::new(UNKNOWN_COLLECTION, detail)
+        }
+        CatalogueError::Exists { name, .. } => {
+            Problem::new(COLLECTION_EXISTS, format!("there is a collection `{name}` already"))
+        }
+        CatalogueError::Open(error) => open(error),
+        CatalogueError::Folder { .. } => by_blame(error.blame(), error.to_string()),
+        _ => by_blame(error.blame(), error.to_string()),
+    }
+}
+
+/// A collection that is there and does not open is no fault of who asks for it.
+fn open(error: &OpenError) -> Problem {
+    match error.blame() {
+        Blame::Bug => Problem::new(INTERNAL, error.to_string()),
+        Blame::Caller | Blame::Environment => Problem::new(STORAGE, error.to_string()),
+    }
+}
+
+pub(crate) fn read(error: &ReadError) -> Problem {
+    by_blame(error.blame(), error.to_string())
+}
+
+pub(crate) fn config(error: &ConfigError) -> Problem {
+    let problem = Problem::new(INVALID_CONFIG, error.to_string());
+    match error {
+        ConfigError::Dim(error) => problem.at("/vectors/size").found(error.found),
+        ConfigError::Graph { parameter, found, least, most } => {
+            let field = if *parameter == "ef_construction" { "ef_construct" } else { parameter };
+            let problem = problem.at(format_args!("/hnsw_config/{field}"));
+            problem.wanted(format_args!("{least} to {most}")).found(found)
+        }
+        _ => problem,
+    }
+}
+
+/// An error of a write.
+pub(crate) fn write(error: &WriteError, written: &Written<'_>) -> Problem {
+    let new = |code| Problem::new(code, error.to_string());
+    match error {
+        WriteError::Vector { place, source, .. } => {
+            vector(source, error.to_string(), &written.vector(*place))
+        }
+        WriteError::DuplicateId { place, id, .. } => new(DUPLICATE_ID).at(written.id(*place)).found(id),
+        WriteError::EntryExists { place, id, .. } => new(ENTRY_EXISTS).at(written.id(*place)).found(id),
+        WriteError::TextTooLong { place, found, .. } => {
+            new(TEXT_TOO_LONG).at(written.text(*place)).found(found)
+        }
+        WriteError::BatchTooLarge { found } => new(BATCH_TOO_LARGE).at(written.list()).found(found),
+        WriteError::TooManyPoints { .. } => new(COLLECTION_FULL),
+        WriteError::BankTooLarge { .. } => new(BANK_TOO_LARGE).at(written.list()),
+        WriteError::UnknownBank { bank, .. } => match written.bank_field(bank) {
+            Some(pointer) => new(UNKNOWN_BANK).unprocessable().at(pointer).found(bank),
+            None => new(UNKNOWN_BANK),
+        },
+        WriteError::NoBank { kind, .. } => new(MISSING_BANK).at(kind_field(*kind)),
+        WriteError::BankKind { wanted, found, .. } => {
+            let pointer = match written {
+                Written::Fit(..) => kind_field(*wanted),
+                Written::Path
+                | Written::Points
+                | Written::Batch
+                | Written::Ids
+                | Written::Bank
+                | Written::FromGallery => "/kind",
+            };
+            new(BANK_KIND).at(pointer).wanted(wanted).found(found)
+        }
+        WriteError::EmptyGallery { .. } => new(NO_POINTS).at(written.list()),
+        WriteError::EmptyBank { bank } => new(EMPTY_BANK).at(written.bank_field(bank).unwrap_or_default()),
+        WriteError::MoreThanBank { wanted, found, .. } => {
+            new(MORE_THAN_BANK).at(written.k_field()).wanted(format_args!("at most {found}")).found(wanted)
+        }
+        WriteError::MoreThanPoints { wanted, found, .. } => {
+            new(MORE_THAN_POINTS).at(written.k_field()).wanted(format_args!("at most {found}")).found(wanted)
+        }
+        WriteError::UnknownCorrection { .. } => new(UNKNOWN_CORRECTION),
+        WriteError::BankInUse { .. } => new(BANK_IN_USE),
+        WriteError::Commit(_) | WriteError::Read(_) | WriteError::GraphFile(_) => {
+            by_blame(error.blame(), error.to_string())
+        }
+        _ => by_blame(error.blame(), error.to_string()),
+    }
+}
+
+/// An error of queries.
+pub(crate) fn query(error: &QueryError, asked: &[Asked]) -> Problem {
+    let new = |code| Problem::new(code, error.to_string());
+    // The engine names the value; the first query that has it is the one to name.
+    let field = |is_it: &dyn Fn(&Settings) -> bool, name: &str| {
+        let place = asked.iter().find(|asked| is_it(&asked.query.settings)).or(asked.first());
+        format!("{}{name}", place.map_or("", |asked| asked.base.as_str()))
+    };
+    let limit_field = |limit| field(&|settings| settings.limit == Some(limit), "/limit");
+    let source = |place: usize| asked.get(place).map_or_else(String::new, Asked::source_pointer);
+    match error {
+        QueryError::Vector { place, source: fault } => vector(fault, fault.to_string(), &source(*place)),
+        QueryError::UnknownPoint { place, id } => unknown_point(id).at(source(*place)).found(id),
+        QueryError::UnknownCorrection { correction, .. } => {
+            let names = |settings: &Settings| match &settings.ranking {
+                Ranking::Raw => false,
+                Ranking::Corrected { correction: own, .. } => own == correction,
+            };
+            let pointer = field(&names, "/hubness/correction");
+            new(UNKNOWN_CORRECTION).unprocessable().at(pointer).found(correction)
+        }
+        QueryError::MoreThanPoints { wanted, found } => {
+            let problem = new(MORE_THAN_POINTS).at(limit_field(*wanted));
+            problem.wanted(format_args!("at most {found}")).found(wanted)
+        }
+        QueryError::Limit { found } => new(INVALID_LIMIT).at(limit_field(*found)).found(found),
+        QueryError::Effort => {
+            let pointer =
+                field(&|settings| settings.search == Search::Graph { effort: 0 }, "/params/hnsw_ef");
+            new(INVALID_EFFORT).at(pointer).found(0)
+        }
+        QueryError::Weight { found } => {
+            let has = |settings: &Settings| match &settings.ranking {
+                Ranking::Raw => false,
+                Ranking::Corrected { weight, .. } => weight == found,
+            };
+            new(INVALID_WEIGHT).at(field(&has, "/hubness/weight")).found(found)
+        }
+        QueryError::BatchTooLarge { found } => new(BATCH_TOO_LARGE).at("/searches").found(found),
+        QueryError::NoPoints => new(NO_POINTS),
+        QueryError::NoQueries(_) => new(EMPTY_BATCH).at("/searches"),
+        QueryError::Read(_) => by_blame(error.blame(), error.to_string()),
+        _ => by_blame(error.blame(), error.to_string()),
+    }
+}
+
+/// An id that no point has.
+pub(crate) fn unknown_point(id: &PointId) -> Problem {
+    Problem::new(UNKNOWN_POINT, format!("there is no point with the id {id}"))
+}
+
+/// An error of a measurement, whose terms are all in the query string.
+pub(crate) fn hubness(error: &QueryError) -> Problem {
+    let new = |code| Problem::new(code, error.to_string());
+    match error {
+        QueryError::UnknownCorrection { correction, .. } => {
+            new(UNKNOWN_CORRECTION).unprocessable().in_parameter("correction").found(correction)
+        }
+        QueryError::MoreThanPoints { wanted, found } => {
+            // The engine calls it a limit; here it is `k`.
+            let detail = format!("k is {wanted}, but the collection has {found} points");
+            let problem = Problem::new(MORE_THAN_POINTS, detail).in_parameter("k");
+            problem.wanted(format_args!("at most {found}")).found(wanted)
+        }
+        QueryError::NoPoints => new(NO_POINTS),
+        QueryError::NoQueries(_) => Problem::new(EMPTY_BANK, "the bank is empty").in_parameter("bank"),
+        QueryError::Vector { .. }
+        | QueryError::UnknownPoint { .. }
+        | QueryError::Limit { .. }
+        | QueryError::Effort
+        | QueryError::Weight { .. }
+        | QueryError::BatchTooLarge { .. }
+        | QueryError::Read(_) => by_blame(error.blame(), error.to_string()),
+        _ => by_blame(error.blame(), error.to_string()),
+    }
+}
+
+/// An error of a method, whose parameters, if `given` by name, are in a field of their own.
+pub(crate) fn method(error: &MethodError, given: &[(String, f64)]) -> Problem {
+    let new = |code| Problem::new(code, error.to_string());
+    let field = |name: &str| {
+        let is_given = given.iter().any(|(own, _)| own == name);
+        if is_given { format!("/parameters/{name}") } else { "/method".to_owned() }
+    };
+    match error {
+        MethodError::Unknown { found } => new(UNKNOWN_METHOD).at("/method").found(found),
+        MethodError::NoParameter { found, wanted, .. } => {
+            new(INVALID_PARAMETER).at(field(found)).wanted(wanted).found(found)
+        }
+        MethodError::BadValue { parameter, found, wanted, .. } => {
+            // A method may call the parameter by a longer name than the message does.
+            let alias = given.iter().find(|(_, value)| value.to_string() == *found);
+            let exact = given.iter().find(|(own, _)| own == parameter);
+            let name = exact.or(alias).map_or(*parameter, |(own, _)| own.as_str());
+            new(INVALID_PARAMETER).at(field(name)).wanted(wanted).found(found)
+        }
+        MethodError::Syntax { found } => new(INVALID_METHOD).at("/method").found(found),
+        _ => new(INVALID_METHOD).at("/method"),
+    }
+}
+
+fn vector(error: &VectorError, detail: String, pointer: &str) -> Problem {
+    match error {
+        VectorError::Dimension { wanted, found } => {
+            let problem = Problem::new(DIMENSION_MISMATCH, detail).at(pointer);
+            problem.wanted(format_args!("{wanted} numbers")).found(format_args!("{found} numbers"))
+        }
+        VectorError::NotFinite { coordinate, found } => {
+            Problem::new(NOT_FINITE, detail).at(format_args!("{pointer}/{coordinate}")).found(found)
+        }
+        VectorError::Zero => Problem::new(ZERO_VECTOR, detail).at(pointer),
+        VectorError::TooLong => Problem::new(VECTOR_TOO_LONG, detail).at(pointer),
+    }
+}
+
+fn by_blame(blame: Blame, detail: String) -> Problem {
+    match blame {
+        Blame::Caller => Problem::new(WRITE_TOO_LARGE, detail),
+        Blame::Environment => Problem::new(STORAGE, detail),
+        Blame::Bug => Problem::new(INTERNAL, detail),
+    }
+}
+
+fn kind_field(kind: BankKind) -> &'static str {
+    match kind {
+        BankKind::Query => "/query_bank",
+        BankKind::Gallery => "/gallery_bank",
+    }
+}
+
+impl Written<'_> {
+    fn vector(&self, place: usize) -> String {
+        match self {
+            Written::Points => format!("/points/{place}/vector"),
+            Written::Batch => format!("/batch/vectors/{place}"),
+            Written::Bank => format!("/vectors/{place}"),
+            Written::Path | Written::Ids | Written::FromGallery | Written::Fit(..) => self.list().to_owned(),
+        }
+    }
+
+    fn id(&self, place: usize) -> String {
+        match self {
+            Written::Points => format!("/points/{place}/id"),
+            Written::Batch => format!("/batch/ids/{place}"),
+            Written::Ids => format!("/points/{place}"),
+            Written::Bank => format!("/ids/{place}"),
+            Written::Path | Written::FromGallery | Written::Fit(..) => self.list().to_owned(),
+        }
+    }
+
+    fn text(&self, place: usize) -> String {
+        match self {
+            Written::Batch => format!("/batch/texts/{place}"),
+            Written::Points => format!("/points/{place}/text"),
+            Written::Path | Written::Ids | Written::Bank | Written::FromGallery | Written::Fit(..) => {
+                self.list().to_owned()
+            }
+        }
+    }
+
+    /// The list that the write is made of, or the whole body.
+    fn list(&self) -> &'static str {
+        match self {
+            Written::Points | Written::Ids => "/points",
+            Written::Batch => "/batch",
+            Written::Bank => "/vectors",
+            Written::FromGallery => "/from_gallery",
+            Written::Path | Written::Fit(..) => "",
+        }
+    }
+
+    /// The field of a correction that names this bank.
+    fn bank_field(&self, bank: &Name) -> Option<&'static str> {
+        match self {
+            Written::Fit(input, _) if input.query_bank.as_ref() == Some(bank) => Some("/query_bank"),
+            Written::Fit(..) => Some("/gallery_bank"),
+            Written::Path
+            | Written::Points
+            | Written::Batch
+            | Written::Ids
+            | Written::Bank
+            | Written::FromGallery => None,
+        }
+    }
+
+    fn k_field(&self) -> &'static str {
+        match self {
+            Written::Fit(_, pointer) => pointer,
+            Written::Path
+            | Written::Points
+            | Written::Batch
+            | Written::Ids
+            | Written::Bank
+            | Written::FromGallery => "",
+        }
+    }
+}

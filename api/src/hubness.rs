@@ -1,0 +1,120 @@
+//! Hubness under the queries of a bank, before and after a correction.
+
+use actix_web::HttpResponse;
+use dehub_index::Snapshot;
+use dehub_query::{HubnessRow, Ranking};
+use dehub_vector::PointId;
+use serde::Serialize;
+
+use crate::banks;
+use crate::call::{Call, Task};
+use crate::errors;
+use crate::problem::Problem;
+
+/// Neighbours counted unless `k` says otherwise; all points if they are fewer.
+const K_DEFAULT: usize = 10;
+
+/// Hubs listed unless `top` says otherwise.
+const TOP_DEFAULT: usize = 10;
+
+/// Hubs listed at most: the answer names each of them.
+const TOP_MAX: usize = 10_000;
+
+/// Bank entries asked as queries at most, evenly spread over the bank: the time grows with them,
+/// and ten thousand measure a skewness to its second digit.
+const QUERIES_MAX: usize = 10_000;
+
+#[derive(Serialize)]
+struct Measured {
+    bank: String,
+    kind: &'static str,
+    /// Entries of the bank that were asked.
+    queries: usize,
+    entries: usize,
+    points: usize,
+    k: usize,
+    correction: Option<String>,
+    before: RowReply,
+    after: Option<RowReply>,
+    sequence: u64,
+}
+
+#[derive(Serialize)]
+struct RowReply {
+    label: String,
+    skewness: f64,
+    robin_hood: f64,
+    /// The share of points that no query finds.
+    antihubs: f64,
+    /// That share if every query found points at random.
+    antihubs_at_random: f64,
+    max: u32,
+    hubs: Vec<HubReply>,
+}
+
+#[derive(Serialize)]
+struct HubReply {
+    id: PointId,
+    /// The queries that find it among their best `k`.
+    count: u32,
+}
+
+/// `GET /collections/{collection}/hubness`
+pub(crate) async fn measure(call: Call) -> HttpResponse {
+    call.answer(&["bank", "k", "top", "correction"], |task| measure_task(&task)).await
+}
+
+fn measure_task(task: &Task) -> Result<Vec<u8>, Problem> {
+    let snapshot = task.collection()?.snapshot();
+    let name = task.parameters.required("bank")?;
+    let missing = || banks::unknown(&snapshot, name).unprocessable().in_parameter("bank").found(name);
+    let bank = snapshot.bank(name).ok_or_else(missing)?;
+    let k = task.parameters.whole("k")?.unwrap_or(K_DEFAULT.min(snapshot.len()));
+    let top = task.parameters.whole("top")?.unwrap_or(TOP_DEFAULT);
+    if top > TOP_MAX {
+        return Err(task.parameters.refused("top", &top.to_string(), "at most 10000"));
+    }
+    if k == 0 && !snapshot.is_empty() {
+        return Err(task.parameters.refused("k", "0", "a whole number from 1"));
+    }
+    let correction = task.parameters.text("correction").filter(|&name| name != "none");
+    let mut rankings = vec![Ranking::Raw];
+    rankings.extend(correction.map(Ranking::corrected));
+    let queries = snapshot.bank_queries(&bank.name, QUERIES_MAX);
+    let rows = dehub_query::hubness(&snapshot, &queries, &rankings, k, top)
+        .map_err(|error| errors::hubness(&error))?;
+    let mut replies = rows.iter().map(|row| row_reply(&snapshot, row)).collect::<Result<Vec<_>, _>>()?;
+    let after = correction.and_then(|_| replies.pop());
+    let Some(before) = replies.pop() else {
+        return Err(Problem::new(errors::INTERNAL, "the raw ranking was not measured"));
+    };
+    let served = correction.and_then(|name| snapshot.correction(name)).map(|one| one.info());
+    task.reply(&Measured {
+        bank: bank.name.to_string(),
+        kind: bank.kind.name(),
+        queries: queries.len(),
+        entries: bank.entries,
+        points: snapshot.len(),
+        k,
+        correction: served.map(|info| format!("{}@{}", info.name, info.version)),
+        before,
+        after,
+        sequence: snapshot.sequence(),
+    })
+}
+
+fn row_reply(snapshot: &Snapshot, row: &HubnessRow) -> Result<RowReply, Problem> {
+    let rows: Vec<u32> = row.hubs.iter().map(|&(row, _)| row).collect();
+    let points = snapshot.points(&rows).map_err(|error| errors::read(&error))?;
+    let hubs = points.into_iter().zip(&row.hubs).map(|(point, &(_, count))| HubReply { id: point.id, count });
+    let occurrence = &row.occurrence;
+    Ok(RowReply {
+        label: row.label.clone(),
+        skewness: occurrence.skewness(),
+        robin_hood: occurrence.robin_hood(),
+        antihubs: occurrence.antihub_share(),
+        antihubs_at_random: occurrence.antihub_share_at_random(),
+        max: occurrence.max(),
+        hubs: hubs.collect(),
+    })
+}

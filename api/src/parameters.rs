@@ -1,0 +1,60 @@
+//! The parameters of a query string: each is known, and given once.
+
+use actix_web::web;
+
+use crate::errors::{INVALID_VALUE, UNKNOWN_PARAMETER};
+use crate::problem::Problem;
+
+/// The parameters of one request.
+#[derive(Debug)]
+pub(crate) struct Parameters(Vec<(String, String)>);
+
+impl Parameters {
+    /// Reads a query string that may have the parameters `allowed`.
+    pub(crate) fn parse(text: &str, allowed: &[&str]) -> Result<Parameters, Problem> {
+        let pairs = web::Query::<Vec<(String, String)>>::from_query(text)
+            .map_err(|error| Problem::new(INVALID_VALUE, format!("the query string: {error}")))?
+            .into_inner();
+        for (place, (name, _)) in pairs.iter().enumerate() {
+            if !allowed.contains(&name.as_str()) {
+                let known = if allowed.is_empty() { "none".to_owned() } else { allowed.join(", ") };
+                let detail = format!("the parameter `{name}` is not known here, wanted {known}");
+                return Err(Problem::new(UNKNOWN_PARAMETER, detail).in_parameter(name).wanted(known));
+            }
+            if pairs[..place].iter().any(|(earlier, _)| earlier == name) {
+                let detail = format!("the parameter `{name}` is given twice");
+                return Err(Problem::new(INVALID_VALUE, detail).in_parameter(name));
+            }
+        }
+        let parameters = Parameters(pairs);
+        match parameters.text("wait") {
+            None | Some("true") => Ok(parameters),
+            Some(found) => {
+                Err(parameters.refused("wait", found, "true: a write is answered when it is on disk"))
+            }
+        }
+    }
+
+    /// A parameter as text.
+    pub(crate) fn text(&self, name: &str) -> Option<&str> {
+        self.0.iter().find(|(own, _)| own == name).map(|(_, value)| value.as_str())
+    }
+
+    /// A parameter that must be there.
+    pub(crate) fn required(&self, name: &str) -> Result<&str, Problem> {
+        let missing = || Problem::new(INVALID_VALUE, format!("the parameter `{name}` is missing"));
+        self.text(name).ok_or_else(|| missing().in_parameter(name))
+    }
+
+    /// A parameter as a whole number.
+    pub(crate) fn whole(&self, name: &str) -> Result<Option<usize>, Problem> {
+        let read = |text: &str| text.parse().map_err(|_| self.refused(name, text, "a whole number from 0"));
+        self.text(name).map(read).transpose()
+    }
+
+    /// The refusal of a value.
+    pub(crate) fn refused(&self, name: &str, found: &str, wanted: &str) -> Problem {
+        let detail = format!("the parameter `{name}` is `{found}`, wanted {wanted}");
+        Problem::new(INVALID_VALUE, detail).in_parameter(name).wanted(wanted).found(found)
+    }
+}

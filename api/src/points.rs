@@ -1,0 +1,290 @@
+//! Points: written, read by id, counted, deleted.
+
+use actix_web::HttpResponse;
+use dehub_index::{BATCH_POINTS_MAX, Point, PointInput, Receipt, Snapshot};
+use dehub_vector::PointId;
+use serde::Serialize;
+use serde_json::Value;
+
+use crate::call::{Call, Task};
+use crate::decode::{self, Fields, Place};
+use crate::errors::{self, BATCH_TOO_LARGE, EMPTY_BATCH, INTERNAL, INVALID_ID, LENGTHS_DIFFER, Written};
+use crate::problem::Problem;
+
+/// What a write did. It is on disk.
+#[derive(Serialize)]
+pub(crate) struct WriteReply {
+    operation_id: u64,
+    status: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    added: Option<usize>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    replaced: Option<usize>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    deleted: Option<usize>,
+}
+
+impl WriteReply {
+    pub(crate) fn upserted(receipt: &Receipt) -> WriteReply {
+        let (added, replaced) = (Some(receipt.added), Some(receipt.replaced));
+        WriteReply { operation_id: receipt.sequence, status: "completed", added, replaced, deleted: None }
+    }
+
+    fn deleted(receipt: &Receipt) -> WriteReply {
+        let deleted = Some(receipt.deleted);
+        WriteReply {
+            operation_id: receipt.sequence,
+            status: "completed",
+            added: None,
+            replaced: None,
+            deleted,
+        }
+    }
+
+    pub(crate) fn added(receipt: &Receipt) -> WriteReply {
+        WriteReply { replaced: None, ..WriteReply::upserted(receipt) }
+    }
+}
+
+/// A point, with the parts that were asked for.
+#[derive(Serialize)]
+pub(crate) struct PointReply {
+    id: PointId,
+    #[serde(flatten)]
+    parts: Parts,
+}
+
+/// The parts of a point that an answer has only if they were asked for.
+#[derive(Serialize, Default)]
+pub(crate) struct Parts {
+    /// With the payload; `null` if the point has none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    payload: Option<Value>,
+    /// With the payload, if the point has a text.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    text: Option<String>,
+    /// As stored: of length one under cosine.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    vector: Option<Vec<f32>>,
+}
+
+/// Which parts of a point to answer with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Selection {
+    pub(crate) payload: bool,
+    pub(crate) vector: bool,
+}
+
+impl Selection {
+    /// Reads `with_payload` and `with_vector`; the latter is false unless given.
+    pub(crate) fn read(fields: &mut Fields<'_>, payload: bool) -> Result<Selection, Problem> {
+        Ok(Selection {
+            payload: fields.optional("with_payload", decode::flag)?.unwrap_or(payload),
+            vector: fields.optional("with_vector", decode::flag)?.unwrap_or(false),
+        })
+    }
+
+    /// The parts of a point that are asked for.
+    pub(crate) fn parts(self, snapshot: &Snapshot, row: u32, point: &mut Point) -> Result<Parts, Problem> {
+        let mut parts = Parts::default();
+        if self.payload {
+            let stored = point.payload.as_ref().map(|payload| serde_json::from_str(payload.as_json()));
+            let unreadable = |error| Problem::new(INTERNAL, format!("a stored payload is not JSON: {error}"));
+            parts.payload = Some(stored.transpose().map_err(unreadable)?.unwrap_or(Value::Null));
+            parts.text = point.text.take();
+        }
+        parts.vector = self.vector.then(|| snapshot.vector(row).to_vec());
+        Ok(parts)
+    }
+}
+
+#[derive(Serialize)]
+struct Counted {
+    count: usize,
+}
+
+/// `PUT /collections/{collection}/points`
+pub(crate) async fn upsert(call: Call) -> HttpResponse {
+    call.answer_body(&["wait"], |task, body| {
+        let collection = task.collection()?;
+        let (points, written) = inputs(body)?;
+        let receipt = collection.upsert(&points).map_err(|error| errors::write(&error, &written))?;
+        task.build_graph_if_due(&collection)?;
+        task.reply(&WriteReply::upserted(&receipt))
+    })
+    .await
+}
+
+/// `POST /collections/{collection}/points`
+pub(crate) async fn retrieve(call: Call) -> HttpResponse {
+    call.answer_body(&[], |task, body| {
+        let snapshot = task.collection()?.snapshot();
+        let mut fields = Fields::new(body, Place::Body)?;
+        let ids = fields.required("ids", ids)?;
+        let selection = Selection::read(&mut fields, true)?;
+        fields.finish()?;
+        task.reply(&found(&snapshot, &ids, selection)?)
+    })
+    .await
+}
+
+/// `GET /collections/{collection}/points/{id}`
+pub(crate) async fn get(call: Call) -> HttpResponse {
+    call.answer(&["id_type"], |task| {
+        let snapshot = task.collection()?.snapshot();
+        let id = id_in_path(&task)?;
+        let both = Selection { payload: true, vector: true };
+        match found(&snapshot, std::slice::from_ref(&id), both)?.pop() {
+            Some(point) => task.reply(&point),
+            None => Err(errors::unknown_point(&id)),
+        }
+    })
+    .await
+}
+
+/// `POST /collections/{collection}/points/count`
+pub(crate) async fn count(call: Call) -> HttpResponse {
+    call.answer_optional_body(&[], |task, body| {
+        let mut fields = Fields::new(body, Place::Body)?;
+        // The count is always exact, which serves those who do not need it to be as well.
+        fields.optional("exact", decode::flag)?;
+        fields.finish()?;
+        let count = task.collection()?.snapshot().len();
+        task.reply(&Counted { count })
+    })
+    .await
+}
+
+/// `POST /collections/{collection}/points/delete`
+pub(crate) async fn delete(call: Call) -> HttpResponse {
+    call.answer_body(&["wait"], |task, body| {
+        let collection = task.collection()?;
+        let mut fields = Fields::new(body, Place::Body)?;
+        let ids = fields.required("points", ids)?;
+        fields.finish()?;
+        let receipt = collection.delete(&ids).map_err(|error| errors::write(&error, &Written::Ids))?;
+        task.reply(&WriteReply::deleted(&receipt))
+    })
+    .await
+}
+
+/// The points that exist among `ids`, in that order.
+fn found(snapshot: &Snapshot, ids: &[PointId], selection: Selection) -> Result<Vec<PointReply>, Problem> {
+    let find = |id| snapshot.find(id).map_err(|error| errors::read(&error)).transpose();
+    let rows = ids.iter().filter_map(find).collect::<Result<Vec<u32>, _>>()?;
+    let points = snapshot.points(&rows).map_err(|error| errors::read(&error))?;
+    let reply = |(mut point, &row): (Point, &u32)| {
+        let parts = selection.parts(snapshot, row, &mut point)?;
+        Ok(PointReply { id: point.id, parts })
+    };
+    points.into_iter().zip(&rows).map(reply).collect()
+}
+
+/// The points of an upsert, and where in the body they are.
+fn inputs(body: Value) -> Result<(Vec<PointInput>, Written<'static>), Problem> {
+    let mut fields = Fields::new(body, Place::Body)?;
+    let (points, written) = match (fields.has("points"), fields.has("batch")) {
+        (true, false) => (fields.required("points", points)?, Written::Points),
+        (false, true) => (fields.required("batch", batch)?, Written::Batch),
+        (true, true) => {
+            let detail = "the body has both `points` and `batch`, wanted one of them";
+            return Err(Problem::new(errors::INVALID_VALUE, detail).at("/batch"));
+        }
+        (false, false) => {
+            return Err(fields.missing(
+                "`points` ([{id, vector, payload, text}]) or `batch` ({ids, vectors, payloads, texts})",
+            ));
+        }
+    };
+    fields.finish()?;
+    Ok((points, written))
+}
+
+fn points(value: Value, place: Place<'_>) -> Result<Vec<PointInput>, Problem> {
+    let points = decode::list(value, place, |value, place| {
+        let mut fields = Fields::new(value, place)?;
+        let point = PointInput {
+            id: fields.required("id", decode::id)?,
+            vector: fields.required("vector", decode::vector)?,
+            payload: fields.optional("payload", decode::payload)?,
+            text: fields.optional("text", decode::string)?,
+        };
+        fields.finish()?;
+        Ok(point)
+    })?;
+    not_empty(points, place)
+}
+
+fn batch(value: Value, place: Place<'_>) -> Result<Vec<PointInput>, Problem> {
+    let mut fields = Fields::new(value, place)?;
+    let ids = fields.required("ids", |value, place| decode::list(value, place, decode::id))?;
+    let wanted = ids.len();
+    let vectors = fields.required("vectors", |value, place| {
+        same_length(decode::list(value, place, decode::vector)?, wanted, place)
+    })?;
+    let payloads = fields.optional("payloads", |value, place| {
+        same_length(decode::list(value, place, or_null(decode::payload))?, wanted, place)
+    })?;
+    let texts = fields.optional("texts", |value, place| {
+        same_length(decode::list(value, place, or_null(decode::string))?, wanted, place)
+    })?;
+    fields.finish()?;
+    let mut payloads = payloads.unwrap_or_default().into_iter();
+    let mut texts = texts.unwrap_or_default().into_iter();
+    let points = ids.into_iter().zip(vectors).map(|(id, vector)| PointInput {
+        id,
+        vector,
+        payload: payloads.next().flatten(),
+        text: texts.next().flatten(),
+    });
+    not_empty(points.collect(), place)
+}
+
+/// Reads an entry that may be `null`.
+fn or_null<T>(
+    read: impl Fn(Value, Place<'_>) -> Result<T, Problem>,
+) -> impl Fn(Value, Place<'_>) -> Result<Option<T>, Problem> {
+    move |value, place| if value.is_null() { Ok(None) } else { read(value, place).map(Some) }
+}
+
+/// Lists that belong together are equally long.
+pub(crate) fn same_length<T>(list: Vec<T>, wanted: usize, place: Place<'_>) -> Result<Vec<T>, Problem> {
+    let found = list.len();
+    if found == wanted {
+        return Ok(list);
+    }
+    let detail = format!("`{place}` has {found} entries, wanted {wanted}: one for each vector and id");
+    Err(Problem::new(LENGTHS_DIFFER, detail).at(place).wanted(wanted).found(found))
+}
+
+fn not_empty<T>(list: Vec<T>, place: Place<'_>) -> Result<Vec<T>, Problem> {
+    if list.is_empty() {
+        return Err(
+            Problem::new(EMPTY_BATCH, format!("`{place}` is empty, wanted at least one point")).at(place)
+        );
+    }
+    Ok(list)
+}
+
+fn ids(value: Value, place: Place<'_>) -> Result<Vec<PointId>, Problem> {
+    let ids = not_empty(decode::list(value, place, decode::id)?, place)?;
+    if ids.len() > BATCH_POINTS_MAX {
+        let found = ids.len();
+        let detail = format!("`{place}` has {found} ids, wanted at most {BATCH_POINTS_MAX}");
+        return Err(Problem::new(BATCH_TOO_LARGE, detail).at(place).found(found));
+    }
+    Ok(ids)
+}
+
+/// The id in a path: digits are a number unless `id_type` says otherwise.
+fn id_in_path(task: &Task) -> Result<PointId, Problem> {
+    let text = task.segment("id");
+    let id = match task.parameters.text("id_type") {
+        None => PointId::parse(text),
+        Some("string") => PointId::text(text),
+        Some(found) => {
+            return Err(task.parameters.refused("id_type", found, "string; without it, digits are a number"));
+        }
+    };
+    id.map_err(|error| Problem::new(INVALID_ID, format!("the path: {error}")))
+}

@@ -1,0 +1,146 @@
+//! A refusal as the client sees it: `application/problem+json` of RFC 9457.
+
+use std::fmt::Display;
+
+use actix_web::HttpResponse;
+use actix_web::http::StatusCode;
+use actix_web::http::header;
+use serde::Serialize;
+
+/// The media type of every error.
+const MEDIA_TYPE: &str = "application/problem+json";
+
+/// A kind of refusal: what a program looks at.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Code {
+    status: u16,
+    name: &'static str,
+    title: &'static str,
+}
+
+impl Code {
+    pub(crate) const fn new(status: u16, name: &'static str, title: &'static str) -> Code {
+        Code { status, name, title }
+    }
+}
+
+/// One refusal, with the place it is about.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Problem {
+    code: Code,
+    /// The code's own, unless the place makes it another one.
+    status: u16,
+    detail: String,
+    fault: Option<Box<Fault>>,
+    retry_after_seconds: Option<u32>,
+    allow: Option<&'static str>,
+}
+
+/// What is wrong where.
+#[derive(Debug, Clone, PartialEq, Default, Serialize)]
+struct Fault {
+    /// A JSON pointer into the body; the empty one is the body itself.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pointer: Option<String>,
+    /// A parameter of the query string.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    parameter: Option<String>,
+    reason: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    wanted: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    found: Option<String>,
+}
+
+/// The members of the response.
+#[derive(Serialize)]
+struct Members<'a> {
+    r#type: String,
+    title: &'a str,
+    status: u16,
+    detail: &'a str,
+    code: &'a str,
+    errors: Vec<&'a Fault>,
+}
+
+impl Problem {
+    pub(crate) fn new(code: Code, detail: impl Into<String>) -> Problem {
+        let (status, detail) = (code.status, detail.into());
+        Problem { code, status, detail, fault: None, retry_after_seconds: None, allow: None }
+    }
+
+    /// Says where in the body.
+    pub(crate) fn at(mut self, pointer: impl Display) -> Problem {
+        self.fault_mut().pointer = Some(pointer.to_string());
+        self
+    }
+
+    /// Says which parameter of the query string.
+    pub(crate) fn in_parameter(mut self, parameter: &str) -> Problem {
+        self.fault_mut().parameter = Some(parameter.to_owned());
+        self
+    }
+
+    /// Says what would have been right.
+    pub(crate) fn wanted(mut self, wanted: impl Display) -> Problem {
+        self.fault_mut().wanted = Some(wanted.to_string());
+        self
+    }
+
+    /// Says what was given.
+    pub(crate) fn found(mut self, found: impl Display) -> Problem {
+        self.fault_mut().found = Some(found.to_string());
+        self
+    }
+
+    /// The request is well addressed, but names something that is not there: 422 in place of 404.
+    pub(crate) fn unprocessable(mut self) -> Problem {
+        self.status = 422;
+        self
+    }
+
+    pub(crate) fn retry_after(mut self, seconds: u32) -> Problem {
+        self.retry_after_seconds = Some(seconds);
+        self
+    }
+
+    /// The methods there are, as 405 has to say.
+    pub(crate) fn allow(mut self, methods: &'static str) -> Problem {
+        self.allow = Some(methods);
+        self
+    }
+
+    pub(crate) fn status(&self) -> u16 {
+        self.status
+    }
+
+    fn fault_mut(&mut self) -> &mut Fault {
+        let Problem { detail, fault, .. } = self;
+        fault.get_or_insert_with(|| Box::new(Fault { reason: detail.clone(), ..Fault::default() }))
+    }
+
+    pub(crate) fn response(&self) -> HttpResponse {
+        let number = self.status();
+        if number >= 500 {
+            tracing::warn!(status = number, code = self.code.name, detail = self.detail, "request failed");
+        }
+        let status = StatusCode::from_u16(number).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+        let mut response = HttpResponse::build(status);
+        if let Some(seconds) = self.retry_after_seconds {
+            response.insert_header((header::RETRY_AFTER, seconds));
+        }
+        if let Some(methods) = self.allow {
+            response.insert_header((header::ALLOW, methods));
+        }
+        let members = Members {
+            r#type: format!("urn:dehub:problem:{}", self.code.name),
+            title: self.code.title,
+            status: number,
+            detail: &self.detail,
+            code: self.code.name,
+            errors: self.fault.iter().map(Box::as_ref).collect(),
+        };
+        let body = serde_json::to_vec(&members).expect("text and numbers always have a JSON form");
+        response.insert_header((header::CONTENT_TYPE, MEDIA_TYPE)).body(body)
+    }
+}

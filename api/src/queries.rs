@@ -1,0 +1,301 @@
+//! Queries: one, many at a time, explained.
+
+use actix_web::HttpResponse;
+use dehub_index::{Point, Snapshot};
+use dehub_query::{
+    BATCH_QUERIES_MAX, Explanation, Hit, LIMIT_DEFAULT, LIMIT_MAX, Query, Ranking, Response, Search,
+    Settings, Source, explain, run,
+};
+use dehub_vector::PointId;
+use serde::Serialize;
+use serde_json::Value;
+
+use crate::call::{Call, Task};
+use crate::decode::{self, Fields, Place};
+use crate::errors::{self, BATCH_TOO_LARGE, EMPTY_BATCH, INVALID_LIMIT, INVALID_VALUE};
+use crate::points::{Parts, Selection};
+use crate::problem::Problem;
+
+/// Hits of all queries of a request together: the answer is made in memory.
+const HITS_MAX: usize = 1_000_000;
+
+/// Decoded query: what the engine is asked, and what the answer is to look like.
+pub(crate) struct Asked {
+    /// Where the query is: nowhere special, or `/searches/{place}`.
+    pub(crate) base: String,
+    /// Where in it is what to search for.
+    source: &'static str,
+    pub(crate) query: Query,
+    offset: usize,
+    selection: Selection,
+    /// Hits that score less are left out.
+    score_threshold: Option<f32>,
+    explain: bool,
+}
+
+impl Asked {
+    /// Where in the body is what to search for.
+    pub(crate) fn source_pointer(&self) -> String {
+        format!("{}{}", self.base, self.source)
+    }
+}
+
+#[derive(Serialize)]
+struct Answer {
+    points: Vec<HitReply>,
+    hubness: HubnessReply,
+    /// Whether every point was scored.
+    exact: bool,
+    /// The newest commit that the answer takes into account.
+    sequence: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    explain: Option<ExplainReply>,
+}
+
+#[derive(Serialize)]
+struct HitReply {
+    id: PointId,
+    /// `raw_score - bias`; larger is better.
+    score: f32,
+    raw_score: f32,
+    bias: f32,
+    /// Its rank in the exact raw ranking, from 1, when an explanation was asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    raw_rank: Option<u32>,
+    #[serde(flatten)]
+    parts: Parts,
+}
+
+#[derive(Serialize)]
+struct HubnessReply {
+    /// `name@version`, or `null` for the raw ranking.
+    correction: Option<String>,
+    method: Option<String>,
+    weight: Option<f32>,
+    /// For a gated method, whether any of its gates was open for this query.
+    gate_open: Option<bool>,
+}
+
+#[derive(Serialize)]
+struct ExplainReply {
+    plan: String,
+    /// The answer without the correction.
+    raw: Vec<HitReply>,
+    /// The rank of each hit in the exact raw ranking, from 1.
+    raw_ranks: Vec<u32>,
+}
+
+/// `POST /collections/{collection}/points/query`
+pub(crate) async fn query(call: Call) -> HttpResponse {
+    call.answer_body(&[], |task, body| one(&task, asked(body, Place::Body, query_source)?)).await
+}
+
+/// `POST /collections/{collection}/points/search`: the same, with the vector in `vector`.
+pub(crate) async fn search(call: Call) -> HttpResponse {
+    call.answer_body(&[], |task, body| one(&task, asked(body, Place::Body, search_source)?)).await
+}
+
+/// `POST /collections/{collection}/points/query/batch`
+pub(crate) async fn query_batch(call: Call) -> HttpResponse {
+    call.answer_body(&[], |task, body| many(&task, body)).await
+}
+
+fn one(task: &Task, asked: Asked) -> Result<Vec<u8>, Problem> {
+    let snapshot = task.collection()?.snapshot();
+    let answer = answers(&snapshot, vec![asked])?.pop();
+    let none = || Problem::new(errors::INTERNAL, "the engine gave no answer");
+    task.reply(&answer.ok_or_else(none)?)
+}
+
+fn many(task: &Task, body: Value) -> Result<Vec<u8>, Problem> {
+    let snapshot = task.collection()?.snapshot();
+    let mut fields = Fields::new(body, Place::Body)?;
+    let all = fields.required("searches", |value, place| {
+        decode::list(value, place, |value, place| asked(value, place, query_source))
+    })?;
+    fields.finish()?;
+    if all.is_empty() {
+        return Err(
+            Problem::new(EMPTY_BATCH, "`/searches` is empty, wanted at least one query").at("/searches")
+        );
+    }
+    if all.len() > BATCH_QUERIES_MAX {
+        let found = all.len();
+        let detail = format!("`/searches` has {found} queries, wanted at most {BATCH_QUERIES_MAX}");
+        return Err(Problem::new(BATCH_TOO_LARGE, detail).at("/searches").found(found));
+    }
+    task.reply(&answers(&snapshot, all)?)
+}
+
+fn asked(
+    value: Value,
+    place: Place<'_>,
+    read_source: fn(&mut Fields<'_>) -> Result<(Source, &'static str), Problem>,
+) -> Result<Asked, Problem> {
+    let mut fields = Fields::new(value, place)?;
+    let (source, source_field) = read_source(&mut fields)?;
+    let limit = fields.optional("limit", decode::whole)?;
+    let offset = fields.optional("offset", decode::whole)?.unwrap_or(0);
+    let search = fields.optional("params", params)?.unwrap_or_default();
+    let selection = Selection::read(&mut fields, false)?;
+    let score_threshold = fields.optional("score_threshold", decode::number_32)?;
+    let (ranking, explain) = fields.optional("hubness", hubness)?.unwrap_or_default();
+    fields.finish()?;
+    let query = Query { source, settings: Settings { limit, ranking, search } };
+    let base = place.to_string();
+    Ok(Asked { base, source: source_field, query, offset, selection, score_threshold, explain })
+}
+
+fn query_source(fields: &mut Fields<'_>) -> Result<(Source, &'static str), Problem> {
+    fields.required("query", |value, place| match value {
+        Value::Object(_) => {
+            let mut fields = Fields::new(value, place)?;
+            let source = fields.optional("nearest", vector_or_id)?;
+            let missing = fields.missing("the field `nearest`");
+            // A kind of query that is not there is named rather than the one that is.
+            fields.finish()?;
+            Ok((source.ok_or(missing)?, "/query/nearest"))
+        }
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Array(_) => {
+            Ok((vector_or_id(value, place)?, "/query"))
+        }
+    })
+}
+
+fn search_source(fields: &mut Fields<'_>) -> Result<(Source, &'static str), Problem> {
+    Ok((Source::Vector(fields.required("vector", decode::vector)?), "/vector"))
+}
+
+fn vector_or_id(value: Value, place: Place<'_>) -> Result<Source, Problem> {
+    match value {
+        Value::Array(_) => decode::vector(value, place).map(Source::Vector),
+        Value::Number(_) | Value::String(_) => decode::id(value, place).map(Source::Point),
+        Value::Null | Value::Bool(_) | Value::Object(_) => {
+            Err(decode::wrong(place, &value, "a vector (an array of numbers) or a point's id"))
+        }
+    }
+}
+
+fn params(value: Value, place: Place<'_>) -> Result<Search, Problem> {
+    let mut fields = Fields::new(value, place)?;
+    let effort = fields.optional("hnsw_ef", decode::whole)?;
+    let exact = fields.optional("exact", decode::flag)?.unwrap_or(false);
+    fields.finish()?;
+    match (exact, effort) {
+        (true, None) => Ok(Search::Exact),
+        (true, Some(_)) => {
+            let pointer = place.field("hnsw_ef").to_string();
+            let detail = format!("`{pointer}` has no meaning in an exact search: give one of the two");
+            Err(Problem::new(INVALID_VALUE, detail).at(pointer))
+        }
+        (false, Some(effort)) => Ok(Search::Graph { effort }),
+        (false, None) => Ok(Search::Auto),
+    }
+}
+
+/// The ranking, and whether to explain it.
+fn hubness(value: Value, place: Place<'_>) -> Result<(Ranking, bool), Problem> {
+    let mut fields = Fields::new(value, place)?;
+    let correction = fields.optional("correction", decode::string)?.filter(|name| name != "none");
+    let weight = fields.optional("weight", decode::number_32)?;
+    let explain = fields.optional("explain", decode::flag)?.unwrap_or(false);
+    fields.finish()?;
+    let ranking = match (correction, weight) {
+        (Some(correction), weight) => Ranking::Corrected { correction, weight: weight.unwrap_or(1.0) },
+        (None, None) => Ranking::Raw,
+        (None, Some(_)) => {
+            let pointer = place.field("weight").to_string();
+            let detail = format!("`{pointer}` has no meaning without a correction to weigh");
+            return Err(Problem::new(errors::INVALID_WEIGHT, detail).at(pointer));
+        }
+    };
+    Ok((ranking, explain))
+}
+
+/// Asks the engine and makes the answers, in the order of the questions.
+fn answers(snapshot: &Snapshot, mut all: Vec<Asked>) -> Result<Vec<Answer>, Problem> {
+    let windows = all.iter_mut().map(|asked| window(snapshot, asked)).collect::<Result<Vec<_>, _>>()?;
+    let hits: usize = windows.iter().map(|&(skipped, most)| skipped.saturating_add(most)).sum();
+    if hits > HITS_MAX {
+        let detail = format!("the queries ask for {hits} hits together, wanted at most {HITS_MAX}");
+        return Err(Problem::new(INVALID_LIMIT, detail).wanted(format!("at most {HITS_MAX}")).found(hits));
+    }
+    let queries: Vec<Query> = all.iter().map(|asked| asked.query.clone()).collect();
+    let responses = run(snapshot, &queries).map_err(|error| errors::query(&error, &all))?;
+    let answer = |((asked, response), window)| answer(snapshot, asked, response, window);
+    all.iter().zip(&responses).zip(windows).map(answer).collect()
+}
+
+/// How many hits to skip and how many to answer with; the engine is asked for both together.
+/// A page that begins within the collection may end beyond it, but a page larger than the
+/// collection is a mistake, with an offset as without.
+fn window(snapshot: &Snapshot, asked: &mut Asked) -> Result<(usize, usize), Problem> {
+    let points = snapshot.len();
+    let limit = asked.query.settings.limit.unwrap_or(LIMIT_DEFAULT.min(points));
+    if asked.offset > 0 && limit > 0 && limit <= points {
+        let end = asked.offset.saturating_add(limit).min(points);
+        if end > LIMIT_MAX {
+            let detail = format!("the offset and the limit together are {end}, wanted at most {LIMIT_MAX}");
+            return Err(Problem::new(INVALID_VALUE, detail).at(format_args!("{}/offset", asked.base)));
+        }
+        asked.query.settings.limit = Some(end);
+    }
+    Ok((asked.offset.min(points), limit.min(points)))
+}
+
+fn answer(
+    snapshot: &Snapshot,
+    asked: &Asked,
+    response: &Response,
+    (skipped, most): (usize, usize),
+) -> Result<Answer, Problem> {
+    let kept = |response: &Response| -> Vec<Hit> {
+        let passes = |hit: &&Hit| asked.score_threshold.is_none_or(|least| hit.score >= least);
+        response.hits.iter().filter(passes).skip(skipped).take(most).copied().collect()
+    };
+    let reply = |hits: &[Hit], ranks: Option<&[u32]>| hit_replies(snapshot, hits, ranks, asked.selection);
+    let shown = kept(response);
+    let (points, explained) = if asked.explain {
+        let explanation = explain(snapshot, &asked.query);
+        let one = std::slice::from_ref(asked);
+        let Explanation { raw, raw_ranks, .. } = explanation.map_err(|error| errors::query(&error, one))?;
+        // Scores fall, so what passes the threshold is a prefix, and ranks line up with hits.
+        let raw_ranks: Vec<u32> = raw_ranks.into_iter().skip(skipped).take(shown.len()).collect();
+        let points = reply(&shown, Some(&raw_ranks))?;
+        let raw: Vec<Hit> = raw.hits.into_iter().skip(skipped).take(most).collect();
+        let raw = reply(&raw, None)?;
+        (points, Some(ExplainReply { plan: response.plan.to_string(), raw, raw_ranks }))
+    } else {
+        (reply(&shown, None)?, None)
+    };
+    let correction = response.plan.correction.as_ref();
+    Ok(Answer {
+        points,
+        hubness: HubnessReply {
+            correction: correction.map(|(name, ..)| name.clone()),
+            method: correction.map(|(_, method, _)| method.clone()),
+            weight: correction.map(|&(.., weight)| weight),
+            gate_open: response.gate_open,
+        },
+        exact: response.plan.is_exact(),
+        sequence: response.sequence,
+        explain: explained,
+    })
+}
+
+fn hit_replies(
+    snapshot: &Snapshot,
+    hits: &[Hit],
+    ranks: Option<&[u32]>,
+    selection: Selection,
+) -> Result<Vec<HitReply>, Problem> {
+    let rows: Vec<u32> = hits.iter().map(|hit| hit.row).collect();
+    let points = snapshot.points(&rows).map_err(|error| errors::read(&error))?;
+    let reply = |(place, (mut point, hit)): (usize, (Point, &Hit))| {
+        let parts = selection.parts(snapshot, hit.row, &mut point)?;
+        let raw_rank = ranks.and_then(|ranks| ranks.get(place).copied());
+        let Hit { score, raw_score, bias, .. } = *hit;
+        Ok(HitReply { id: point.id, score, raw_score, bias, raw_rank, parts })
+    };
+    points.into_iter().zip(hits).enumerate().map(reply).collect()
+}

@@ -1,0 +1,86 @@
+//! The paths, and the methods each takes.
+
+use actix_web::{HttpResponse, Resource, Route, web};
+
+use crate::call::Call;
+use crate::errors::{UNKNOWN_PATH, WRONG_METHOD};
+use crate::problem::Problem;
+use crate::{banks, collections, corrections, hubness, points, queries, service};
+
+/// Registers every path.
+pub(crate) fn configure(app: &mut web::ServiceConfig) {
+    app.service(path("/", "GET", [web::get().to(service::about)]))
+        .service(path("/healthz", "GET", [web::get().to(service::alive)]))
+        .service(path("/livez", "GET", [web::get().to(service::alive)]))
+        .service(path("/readyz", "GET", [web::get().to(service::ready)]))
+        .service(path("/collections", "GET", [web::get().to(collections::list)]))
+        .service(path(
+            "/collections/{collection}",
+            "DELETE, GET, PUT",
+            [
+                web::delete().to(collections::delete),
+                web::get().to(collections::describe),
+                web::put().to(collections::create),
+            ],
+        ))
+        .service(path("/collections/{collection}/exists", "GET", [web::get().to(collections::exists)]))
+        .service(path("/collections/{collection}/hubness", "GET", [web::get().to(hubness::measure)]))
+        .configure(points)
+        .configure(fitted)
+        .default_service(web::to(unknown_path));
+}
+
+fn points(app: &mut web::ServiceConfig) {
+    app.service(path(
+        "/collections/{collection}/points",
+        "POST, PUT",
+        [web::post().to(points::retrieve), web::put().to(points::upsert)],
+    ))
+    // Before the path with an id. A point with one of these ids is read by POST to `points`.
+    .service(path("/collections/{collection}/points/count", "POST", [web::post().to(points::count)]))
+    .service(path("/collections/{collection}/points/delete", "POST", [web::post().to(points::delete)]))
+    .service(path("/collections/{collection}/points/query", "POST", [web::post().to(queries::query)]))
+    .service(path("/collections/{collection}/points/search", "POST", [web::post().to(queries::search)]))
+    .service(path(
+        "/collections/{collection}/points/query/batch",
+        "POST",
+        [web::post().to(queries::query_batch)],
+    ))
+    .service(path("/collections/{collection}/points/{id}", "GET", [web::get().to(points::get)]));
+}
+
+fn fitted(app: &mut web::ServiceConfig) {
+    app.service(path("/collections/{collection}/banks", "GET", [web::get().to(banks::list)]))
+        .service(path(
+            "/collections/{collection}/banks/{bank}",
+            "DELETE, GET, PUT",
+            [web::delete().to(banks::delete), web::get().to(banks::describe), web::put().to(banks::add)],
+        ))
+        .service(path("/collections/{collection}/corrections", "GET", [web::get().to(corrections::list)]))
+        .service(path(
+            "/collections/{collection}/corrections/{correction}",
+            "DELETE, GET, PUT",
+            [
+                web::delete().to(corrections::delete),
+                web::get().to(corrections::describe),
+                web::put().to(corrections::fit),
+            ],
+        ));
+}
+
+/// A path that takes `methods`, and refuses all others.
+fn path<const N: usize>(path: &str, methods: &'static str, routes: [Route; N]) -> Resource {
+    let refuse = move |call: Call| wrong_method(call, methods);
+    routes.into_iter().fold(web::resource(path), Resource::route).default_service(web::to(refuse))
+}
+
+async fn wrong_method(call: Call, methods: &'static str) -> HttpResponse {
+    let (method, path) = call.asked_for();
+    let detail = format!("{path} does not take {method}, wanted {methods}");
+    call.refuse(Problem::new(WRONG_METHOD, detail).wanted(methods).found(method).allow(methods)).await
+}
+
+async fn unknown_path(call: Call) -> HttpResponse {
+    let (_, path) = call.asked_for();
+    call.refuse(Problem::new(UNKNOWN_PATH, format!("there is nothing at {path}"))).await
+}

@@ -1,0 +1,175 @@
+//! Listening, serving and stopping.
+
+use std::future::poll_fn;
+use std::io;
+use std::net::{SocketAddr, TcpListener};
+use std::sync::Arc;
+use std::task::Poll;
+use std::time::Instant;
+
+use actix_web::dev::{Server as HttpServer, ServerHandle, Service};
+use actix_web::{App, rt, web};
+use dehub_index::Catalogue;
+
+use crate::edge::Edge;
+use crate::routes;
+
+/// The port when none is chosen.
+pub const PORT: u16 = 6363;
+
+/// The largest body taken when no other limit is chosen: a few thousand vectors as text.
+pub const BODY_LIMIT_BYTES: usize = 32 * 1024 * 1024;
+
+/// Threads on which one worker waits for the engine. A fit holds one for as long as it takes, and
+/// writes to the same collection wait behind it; the rest go on reading.
+const ENGINE_THREADS: usize = 16;
+
+/// How long requests under way may take to end once the server was asked to stop.
+const STOP_SECONDS: u64 = 30;
+
+/// Where to listen and how much to take.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ServerConfig {
+    /// The address or name of the interface; only this machine can reach the default.
+    pub host: String,
+    /// The port; 0 takes any free one.
+    pub port: u16,
+    /// The largest body of a request.
+    pub body_limit_bytes: usize,
+    /// Threads that read and write sockets; 0 for one a core.
+    pub workers: usize,
+}
+
+impl Default for ServerConfig {
+    fn default() -> ServerConfig {
+        ServerConfig {
+            host: "127.0.0.1".to_owned(),
+            port: PORT,
+            body_limit_bytes: BODY_LIMIT_BYTES,
+            workers: 0,
+        }
+    }
+}
+
+/// Why the server does not serve.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ServeError {
+    /// Another program listens there.
+    #[error(
+        "{address} is in use: stop the program that listens there, or choose another port (0 takes any free one)"
+    )]
+    InUse {
+        /// Where.
+        address: String,
+    },
+    /// The address cannot be listened on.
+    #[error("cannot listen on {address}: {source}")]
+    Listen {
+        /// Where.
+        address: String,
+        /// The system's words.
+        source: io::Error,
+    },
+    /// Serving ended with an error.
+    #[error("the server stopped: {0}")]
+    Run(#[source] io::Error),
+}
+
+/// A server that has its port and waits for [`Server::run`].
+pub struct Server {
+    address: SocketAddr,
+    http: HttpServer,
+}
+
+/// Stops a server from another thread.
+#[derive(Debug, Clone)]
+pub struct StopHandle(ServerHandle);
+
+impl StopHandle {
+    /// Asks the server to stop: it takes no more connections, ends the requests under way, and then
+    /// [`Server::run`] returns.
+    pub fn stop(&self) {
+        // The request is sent by this call; what it gives back only tells when it was carried out.
+        drop(self.0.stop(true));
+    }
+}
+
+impl Server {
+    /// Takes the port. Connections wait until [`Server::run`] is called.
+    pub fn bind(catalogue: Arc<Catalogue>, config: &ServerConfig) -> Result<Server, ServeError> {
+        let place = format!("{}:{}", config.host, config.port);
+        let fault = |source: io::Error| {
+            if source.kind() == io::ErrorKind::AddrInUse {
+                ServeError::InUse { address: place.clone() }
+            } else {
+                ServeError::Listen { address: place.clone(), source }
+            }
+        };
+        let listener = TcpListener::bind((config.host.as_str(), config.port)).map_err(fault)?;
+        let address = listener.local_addr().map_err(fault)?;
+        let edge = web::Data::new(Edge::new(catalogue, config.body_limit_bytes));
+        let app = move || {
+            App::new()
+                .app_data(edge.clone())
+                .wrap_fn(|request, service| {
+                    let started = Instant::now();
+                    let (method, path) = (request.method().clone(), request.path().to_owned());
+                    let response = service.call(request);
+                    async move {
+                        let response = response.await;
+                        let status = match &response {
+                            Ok(response) => response.status(),
+                            Err(error) => error.as_response_error().status_code(),
+                        };
+                        let microseconds = started.elapsed().as_micros();
+                        tracing::info!(%method, path, status = status.as_u16(), microseconds, "request");
+                        response
+                    }
+                })
+                .configure(routes::configure)
+        };
+        let http = actix_web::HttpServer::new(app)
+            .worker_max_blocking_threads(ENGINE_THREADS)
+            .shutdown_timeout(STOP_SECONDS)
+            .shutdown_signal(asked_to_stop());
+        let http = if config.workers > 0 { http.workers(config.workers) } else { http };
+        let http = http.listen(listener).map_err(fault)?;
+        Ok(Server { address, http: http.run() })
+    }
+
+    /// Where it listens, with the port it was given if it asked for any.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// A handle to stop it by.
+    pub fn stop_handle(&self) -> StopHandle {
+        StopHandle(self.http.handle())
+    }
+
+    /// Serves until SIGINT, SIGTERM or a [`StopHandle`] asks it to stop and the requests under way
+    /// have ended.
+    pub fn run(self) -> Result<(), ServeError> {
+        rt::System::new().block_on(self.http).map_err(ServeError::Run)
+    }
+}
+
+/// Ends when the process is asked to stop. Left to itself actix would cut requests off at SIGINT.
+async fn asked_to_stop() {
+    use rt::signal::unix::{SignalKind, signal};
+    match (signal(SignalKind::interrupt()), signal(SignalKind::terminate())) {
+        (Ok(mut interrupt), Ok(mut terminate)) => {
+            poll_fn(|context| {
+                let asked =
+                    interrupt.poll_recv(context).is_ready() || terminate.poll_recv(context).is_ready();
+                if asked { Poll::Ready(()) } else { Poll::Pending }
+            })
+            .await;
+        }
+        (Err(error), _) | (_, Err(error)) => {
+            tracing::error!(%error, "signals cannot be received: the server stops only when it is killed");
+            std::future::pending::<()>().await;
+        }
+    }
+}

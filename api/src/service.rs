@@ -1,0 +1,65 @@
+//! What the server says about itself. These answers have no frame, as with Qdrant.
+
+use actix_web::HttpResponse;
+use dehub_index::{BATCH_POINTS_MAX, PAYLOAD_BYTES_MAX, TEXT_BYTES_MAX};
+use dehub_query::{BATCH_QUERIES_MAX, LIMIT_MAX};
+use serde::Serialize;
+
+use crate::call::{Call, to_json};
+use crate::errors;
+
+#[derive(Serialize)]
+struct About {
+    title: &'static str,
+    version: &'static str,
+    limits: Limits,
+}
+
+/// What a client must know to cut its work into requests.
+#[derive(Serialize)]
+struct Limits {
+    body_bytes: usize,
+    points_in_a_batch: usize,
+    queries_in_a_batch: usize,
+    hits_of_a_query: usize,
+    payload_bytes: usize,
+    text_bytes: usize,
+}
+
+#[derive(Serialize)]
+struct Health {
+    status: &'static str,
+}
+
+/// `GET /`
+pub(crate) async fn about(call: Call) -> HttpResponse {
+    let answer = |task: crate::call::Task| {
+        to_json(&About {
+            title: "dehub",
+            version: env!("CARGO_PKG_VERSION"),
+            limits: Limits {
+                body_bytes: task.edge().body_limit_bytes(),
+                points_in_a_batch: BATCH_POINTS_MAX,
+                queries_in_a_batch: BATCH_QUERIES_MAX,
+                hits_of_a_query: LIMIT_MAX,
+                payload_bytes: PAYLOAD_BYTES_MAX,
+                text_bytes: TEXT_BYTES_MAX,
+            },
+        })
+    };
+    call.answer(&[], answer).await
+}
+
+/// `GET /healthz` and `GET /livez`: the process answers, however busy the engine is.
+pub(crate) async fn alive() -> HttpResponse {
+    HttpResponse::Ok().json(Health { status: "ok" })
+}
+
+/// `GET /readyz`: the data directory can be read.
+pub(crate) async fn ready(call: Call) -> HttpResponse {
+    let read = |task: crate::call::Task| {
+        task.edge().catalogue().names().map_err(|error| errors::catalogue(&error))?;
+        to_json(&Health { status: "ok" })
+    };
+    call.answer(&[], read).await
+}

@@ -1,0 +1,208 @@
+//! A collection's life, from its making to its end.
+
+use serde_json::{Value, json};
+use tempfile::tempdir;
+
+use crate::client::{Client, Served};
+
+/// A hub between two points, and a bank of queries that all look at it.
+fn fill(client: &Client) {
+    let config = json!({"vectors": {"size": 2, "distance": "Cosine"}});
+    assert_eq!(client.did("PUT", "/collections/c", &config), true);
+    let points = json!({"points": [
+        {"id": "a", "vector": [1, 0], "payload": {"name": "left"}, "text": "an a"},
+        {"id": 7, "vector": [0, 1]},
+        {"id": "hub", "vector": [0.7, 0.7], "payload": {"name": "hub", "deep": [1, {"x": null}]}},
+    ]});
+    let written = client.did("PUT", "/collections/c/points?wait=true", &points);
+    assert_eq!(written, json!({"operation_id": 1, "status": "completed", "added": 3, "replaced": 0}));
+    let bank =
+        json!({"kind": "query", "vectors": [[0.75, 0.65], [0.65, 0.75], [0.7, 0.7]], "ids": [1, "1", 2]});
+    let written = client.did("PUT", "/collections/c/banks/queries", &bank);
+    assert_eq!(written, json!({"operation_id": 2, "status": "completed", "added": 3}));
+    let fit = json!({"method": "IS", "parameters": {"beta": 20}, "query_bank": "queries"});
+    let fitted = client.did("PUT", "/collections/c/corrections/is", &fit);
+    assert_eq!(fitted["method"], "IS(beta=20)");
+    assert_eq!(fitted["version"], 1);
+    assert_eq!(fitted["statistics"], json!({"computed": 1, "shared": 0}));
+}
+
+fn ids(result: &Value) -> Vec<Value> {
+    result["points"].as_array().expect("points").iter().map(|point| point["id"].clone()).collect()
+}
+
+fn ask(client: &Client, query: &Value) -> Value {
+    client.did("POST", "/collections/c/points/query", query)
+}
+
+#[test]
+fn the_server_says_what_it_is_and_that_it_is_well() {
+    let folder = tempdir().expect("a folder");
+    let served = Served::start(folder.path());
+    let about = served.send("GET", "/", None, None);
+    assert_eq!(about.body["title"], "dehub");
+    assert_eq!(about.body["version"], env!("CARGO_PKG_VERSION"));
+    assert_eq!(about.body["limits"]["body_bytes"], 32 * 1024 * 1024);
+    for path in ["/healthz", "/livez", "/readyz"] {
+        let health = served.send("GET", path, None, None);
+        assert_eq!((health.status, &health.body), (200, &json!({"status": "ok"})), "{path}");
+    }
+    assert_eq!(served.get("/collections"), json!({"collections": []}));
+}
+
+#[test]
+fn a_correction_takes_a_hub_off_the_top() {
+    let folder = tempdir().expect("a folder");
+    let served = Served::start(folder.path());
+    fill(&served);
+
+    let raw = ask(&served, &json!({"query": [0.8, 0.6], "limit": 3}));
+    assert_eq!(ids(&raw), [json!("hub"), json!("a"), json!(7)]);
+    assert_eq!(raw["exact"], true);
+    assert_eq!(raw["sequence"], 3);
+    let nothing = json!({"correction": null, "method": null, "weight": null, "gate_open": null});
+    assert_eq!(raw["hubness"], nothing);
+    assert!(raw["points"][0].get("payload").is_none(), "payloads come when asked for");
+
+    let query = json!({"query": {"nearest": [0.8, 0.6]}, "limit": 3, "with_payload": true,
+        "hubness": {"correction": "is", "weight": 1.0, "explain": true}});
+    let corrected = ask(&served, &query);
+    assert_eq!(ids(&corrected), [json!("a"), json!("hub"), json!(7)]);
+    assert_eq!(corrected["hubness"]["correction"], "is@1");
+    assert_eq!(corrected["points"][0]["payload"], json!({"name": "left"}));
+    assert_eq!(corrected["points"][0]["text"], "an a");
+    assert_eq!(corrected["points"][2]["payload"], Value::Null);
+    assert_eq!(corrected["explain"]["raw_ranks"], json!([2, 1, 3]));
+    assert_eq!(corrected["explain"]["raw"][0]["id"], "hub");
+    assert!(corrected["explain"]["plan"].as_str().is_some_and(|plan| plan.contains("IS(beta=20)")));
+    for (point, raw_rank) in corrected["points"].as_array().expect("points").iter().zip([2, 1, 3]) {
+        let number = |name: &str| point[name].as_f64().expect("a number");
+        assert!((number("score") - (number("raw_score") - number("bias"))).abs() < 1e-6, "{point}");
+        assert_eq!(point["raw_rank"], raw_rank);
+    }
+
+    let weightless =
+        ask(&served, &json!({"query": [0.8, 0.6], "limit": 3, "hubness": {"correction": "is", "weight": 0}}));
+    assert_eq!(weightless["points"], raw["points"]);
+}
+
+#[test]
+fn a_query_may_be_a_point_a_page_or_a_batch() {
+    let folder = tempdir().expect("a folder");
+    let served = Served::start(folder.path());
+    fill(&served);
+
+    let by_point = ask(&served, &json!({"query": "hub", "limit": 2}));
+    assert_eq!(ids(&by_point), [json!("a"), json!(7)]);
+    let by_number = ask(&served, &json!({"query": 7, "limit": 1, "params": {"exact": true}}));
+    assert_eq!(ids(&by_number), [json!("hub")]);
+
+    let page = |limit: usize, offset: usize| {
+        ids(&ask(&served, &json!({"query": [0.8, 0.6], "limit": limit, "offset": offset})))
+    };
+    assert_eq!(page(1, 1), [json!("a")]);
+    assert_eq!(page(2, 2), [json!(7)], "the last page may be short");
+    assert!(page(2, 3).is_empty());
+
+    let above = ask(&served, &json!({"query": [0.8, 0.6], "score_threshold": 0.7}));
+    assert_eq!(ids(&above), [json!("hub"), json!("a")]);
+
+    let with_vector = ask(&served, &json!({"query": [0, 3], "limit": 1, "with_vector": true}));
+    assert_eq!(with_vector["points"][0]["vector"], json!([0.0, 1.0]));
+
+    let searches = json!({"searches": [
+        {"query": [0.8, 0.6], "limit": 1},
+        {"query": [0.8, 0.6], "limit": 1, "hubness": {"correction": "is"}},
+        {"query": "a", "limit": 1},
+    ]});
+    let batch = served.did("POST", "/collections/c/points/query/batch", &searches);
+    let firsts: Vec<_> = batch.as_array().expect("answers").iter().flat_map(ids).collect();
+    assert_eq!(firsts, [json!("hub"), json!("a"), json!("hub")]);
+
+    let search =
+        served.did("POST", "/collections/c/points/search", &json!({"vector": [0.8, 0.6], "limit": 1}));
+    assert_eq!(ids(&search), [json!("hub")]);
+}
+
+#[test]
+fn points_are_read_counted_replaced_and_deleted() {
+    let folder = tempdir().expect("a folder");
+    let served = Served::start(folder.path());
+    fill(&served);
+
+    let some = json!({"ids": ["hub", "absent", 7], "with_payload": false});
+    assert_eq!(served.did("POST", "/collections/c/points", &some), json!([{"id": "hub"}, {"id": 7}]));
+    let point = json!({"id": 7, "payload": null, "vector": [0.0, 1.0]});
+    assert_eq!(served.get("/collections/c/points/7"), point);
+
+    let batch = json!({"batch": {"ids": ["7", "a b/c", 7], "vectors": [[1, 1], [1, 2], [0, -2]],
+        "payloads": [{"kind": "string"}, null, null], "texts": [null, "odd", null]}});
+    let written = served.did("PUT", "/collections/c/points", &batch);
+    assert_eq!((&written["added"], &written["replaced"]), (&json!(2), &json!(1)));
+    assert_eq!(served.get("/collections/c/points/7")["vector"], json!([0.0, -1.0]));
+    assert_eq!(served.get("/collections/c/points/7?id_type=string")["payload"], json!({"kind": "string"}));
+    assert_eq!(served.get("/collections/c/points/a%20b%2Fc")["text"], "odd");
+
+    assert_eq!(
+        served.did("POST", "/collections/c/points/count", &json!({"exact": true})),
+        json!({"count": 5})
+    );
+    let gone = served.did("POST", "/collections/c/points/delete", &json!({"points": ["7", "absent"]}));
+    assert_eq!(gone["deleted"], 1);
+    let count = served.send("POST", "/collections/c/points/count", None, Some(b"")).result();
+    assert_eq!(count, json!({"count": 4}));
+}
+
+#[test]
+fn banks_and_corrections_are_listed_grown_and_dropped() {
+    let folder = tempdir().expect("a folder");
+    let served = Served::start(folder.path());
+    fill(&served);
+
+    let gallery = json!({"kind": "gallery", "from_gallery": true});
+    assert_eq!(served.did("PUT", "/collections/c/banks/g", &gallery)["added"], 3);
+    let fit = json!({"method": "DualDIS(b1=b2=10,k=1)", "query_bank": "queries", "gallery_bank": "g"});
+    let fitted = served.did("PUT", "/collections/c/corrections/dual", &fit);
+    assert_eq!(fitted["parameters"], json!({"b1": 10.0, "b2": 10.0, "k": 1.0}));
+    let gated = ask(&served, &json!({"query": [0.8, 0.6], "limit": 1, "hubness": {"correction": "dual"}}));
+    assert_eq!(gated["hubness"]["gate_open"], true);
+
+    let more = json!({"kind": "query", "vectors": [[1, 0.1]]});
+    served.did("PUT", "/collections/c/banks/queries", &more);
+    let described = served.get("/collections/c");
+    assert_eq!(described["points_count"], 3);
+    assert_eq!(described["config"]["params"]["vectors"], json!({"size": 2, "distance": "Cosine"}));
+    assert_eq!(described["banks"][1]["entries"], 4);
+    assert_eq!(described["banks"], served.get("/collections/c/banks")["banks"]);
+    assert_eq!(described["corrections"], served.get("/collections/c/corrections")["corrections"]);
+    assert_eq!(served.get("/collections/c/corrections/is")["version"], 2, "a grown bank refits");
+    assert_eq!(described["graph"], json!({"nodes": null, "delta": 0, "due": false}));
+    assert!(described["bytes_on_disk"].as_u64().is_some_and(|bytes| bytes > 0));
+
+    assert_eq!(served.delete("/collections/c/corrections/dual"), true);
+    assert_eq!(served.delete("/collections/c/banks/g"), true);
+    assert_eq!(served.get("/collections/c/banks")["banks"].as_array().map(Vec::len), Some(1));
+    assert_eq!(served.get("/collections/c/exists"), json!({"exists": true}));
+    assert_eq!(served.delete("/collections/c"), true);
+    assert_eq!(served.get("/collections/c/exists"), json!({"exists": false}));
+    fill(&served);
+}
+
+#[test]
+fn hubness_is_measured_before_and_after() {
+    let folder = tempdir().expect("a folder");
+    let served = Served::start(folder.path());
+    fill(&served);
+    let measured = served.get("/collections/c/hubness?bank=queries&k=1&top=2&correction=is");
+    assert_eq!(measured["before"]["label"], "raw");
+    assert_eq!(measured["before"]["max"], 3);
+    assert_eq!(measured["before"]["hubs"][0], json!({"id": "hub", "count": 3}));
+    assert_eq!(measured["before"]["hubs"].as_array().map(Vec::len), Some(2));
+    assert_eq!(measured["after"]["label"], "IS(beta=20)");
+    assert_eq!(measured["correction"], "is@1");
+    let number = |row: &str, name: &str| measured[row][name].as_f64().expect("a number");
+    assert!((number("before", "antihubs") - 2.0 / 3.0).abs() < 1e-12);
+    assert!((number("before", "antihubs_at_random") - (-1.0_f64).exp()).abs() < 1e-12);
+    assert!(number("after", "skewness") < number("before", "skewness"), "{measured}");
+    assert!(served.get("/collections/c/hubness?bank=queries")["after"].is_null());
+}

@@ -1,0 +1,8 @@
+//! The package from outside: files in, rows or a message out.
+
+mod common;
+mod damage;
+mod jsonl;
+mod made;
+mod npy;
+mod parquet;

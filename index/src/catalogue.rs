@@ -1,0 +1,153 @@
+//! The collections of one data directory.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use dehub_store::Blame;
+
+use crate::{Collection, CollectionConfig, Name, OpenError};
+
+/// The collections of a data directory, opened when they are first asked for.
+pub struct Catalogue {
+    folder: PathBuf,
+    open: Mutex<BTreeMap<Name, Arc<Collection>>>,
+}
+
+/// What can go wrong with a collection as a whole.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum CatalogueError {
+    /// There is no collection of this name.
+    #[error("there is no collection `{name}` in {folder}; it has: {found}")]
+    Unknown {
+        /// What was asked for.
+        name: Name,
+        /// The data directory.
+        folder: PathBuf,
+        /// The collections there are.
+        found: String,
+    },
+    /// The name is taken.
+    #[error("there is a collection `{name}` in {folder} already")]
+    Exists {
+        /// The name.
+        name: Name,
+        /// The data directory.
+        folder: PathBuf,
+    },
+    /// It did not open.
+    #[error(transparent)]
+    Open(#[from] OpenError),
+    /// The data directory could not be read or changed.
+    #[error("{path}: {source}")]
+    Folder {
+        /// Where.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+}
+
+impl CatalogueError {
+    /// Whose fault it is.
+    pub fn blame(&self) -> Blame {
+        match self {
+            CatalogueError::Unknown { .. } | CatalogueError::Exists { .. } => Blame::Caller,
+            CatalogueError::Open(error) => error.blame(),
+            CatalogueError::Folder { .. } => Blame::Environment,
+        }
+    }
+}
+
+impl Catalogue {
+    /// The collections in `folder`, which need not exist yet.
+    pub fn new(folder: &Path) -> Catalogue {
+        Catalogue { folder: folder.to_owned(), open: Mutex::new(BTreeMap::new()) }
+    }
+
+    /// The data directory.
+    pub fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    /// The names of all collections, in order.
+    pub fn names(&self) -> Result<Vec<Name>, CatalogueError> {
+        let folder = self.folder.join("collections");
+        let fault = |source| CatalogueError::Folder { path: folder.clone(), source };
+        let entries = match fs::read_dir(&folder) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+            entries => entries.map_err(fault)?,
+        };
+        let mut names = Vec::new();
+        for entry in entries {
+            let entry = entry.map_err(fault)?;
+            // A folder whose name is no collection's is being deleted, or is not ours.
+            names.extend(entry.file_name().to_str().and_then(|name| name.parse::<Name>().ok()));
+        }
+        names.sort_unstable();
+        Ok(names)
+    }
+
+    /// Makes a collection.
+    pub fn create(&self, name: &Name, config: CollectionConfig) -> Result<Arc<Collection>, CatalogueError> {
+        let mut open = self.lock();
+        let path = self.path(name);
+        if path.exists() {
+            return Err(CatalogueError::Exists { name: name.clone(), folder: self.folder.clone() });
+        }
+        let made = fs::create_dir_all(&path).map_err(|source| CatalogueError::Folder { path: path.clone(), source });
+        let made = made.and_then(|()| Ok(Collection::create(&path, config)?));
+        // What could not be made whole is taken away, so that the name is free again.
+        let collection = Arc::new(made.inspect_err(|_| _ = fs::remove_dir_all(&path))?);
+        open.insert(name.clone(), Arc::clone(&collection));
+        Ok(collection)
+    }
+
+    /// The collection of this name.
+    pub fn get(&self, name: &Name) -> Result<Arc<Collection>, CatalogueError> {
+        let mut open = self.lock();
+        if let Some(collection) = open.get(name) {
+            return Ok(Arc::clone(collection));
+        }
+        let path = self.path(name);
+        if !path.is_dir() {
+            let names = self.names()?;
+            let names: Vec<_> = names.iter().map(Name::as_str).collect();
+            let found = if names.is_empty() { "none".to_owned() } else { names.join(", ") };
+            return Err(CatalogueError::Unknown { name: name.clone(), folder: self.folder.clone(), found });
+        }
+        let collection = Arc::new(Collection::open(&path)?);
+        open.insert(name.clone(), Arc::clone(&collection));
+        Ok(collection)
+    }
+
+    /// Deletes a collection and its files. Readers that hold a snapshot keep it until they let go.
+    pub fn delete(&self, name: &Name) -> Result<(), CatalogueError> {
+        // Opening takes the store's lock, so a collection that another process serves stays.
+        let collection = self.get(name)?;
+        let mut open = self.lock();
+        open.remove(name);
+        drop(collection);
+        let path = self.path(name);
+        // Renamed first: a crash half-way leaves no collection rather than a broken one.
+        let fault = |source| CatalogueError::Folder { path: path.clone(), source };
+        let doomed = path.with_file_name(format!(".deleted-{name}"));
+        match fs::remove_dir_all(&doomed) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(fault(error)),
+            _ => {}
+        }
+        fs::rename(&path, &doomed).map_err(fault)?;
+        fs::remove_dir_all(&doomed).map_err(fault)
+    }
+
+    fn path(&self, name: &Name) -> PathBuf {
+        self.folder.join("collections").join(name.as_str())
+    }
+
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<Name, Arc<Collection>>> {
+        self.open.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

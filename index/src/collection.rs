@@ -1,0 +1,212 @@
+//! A collection: one writer, any number of readers.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use arc_swap::ArcSwap;
+use dehub_store::{Batch, Durability, Store};
+use dehub_vector::PointId;
+
+use crate::bank::Bank;
+use crate::config::StoredConfig;
+use crate::graph::Graph;
+use crate::record::{CONFIG_KEY, FAMILIES, META, to_json};
+use crate::state::State;
+use crate::write::{Draft, FitInput};
+use crate::{
+    BankUpdate, CollectionConfig, Fitted, Name, OpenError, PointInput, Receipt, Snapshot, WriteError, graph_file, open,
+};
+
+/// A graph is rebuilt when the points outside it are more than this part of those inside …
+const DELTA_PART: usize = 10;
+/// … and more than this many: fewer are scanned in the time a walk takes anyway.
+const DELTA_MIN: usize = 1024;
+
+/// A durable, searchable collection.
+pub struct Collection {
+    store: Arc<Store>,
+    graph_path: PathBuf,
+    /// Held while a write is made; never while a graph is built.
+    state: Mutex<State>,
+    building: Mutex<()>,
+    published: ArcSwap<Snapshot>,
+}
+
+/// What became of a request to build the graph.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum GraphBuild {
+    /// The graph is up to date, or the collection is too small for one.
+    NotDue,
+    /// It was built and is in use.
+    Built {
+        /// Its nodes.
+        nodes: usize,
+    },
+}
+
+impl Collection {
+    /// Makes a collection in the new folder `path`.
+    pub(crate) fn create(path: &Path, config: CollectionConfig) -> Result<Collection, OpenError> {
+        let store = Store::create(&store_path(path), &FAMILIES)?;
+        let mut batch = Batch::default();
+        batch.put(META, CONFIG_KEY, &to_json(&StoredConfig::new(&config)));
+        let wrap = |source| OpenError::Create { path: path.to_owned(), source };
+        store.commit(batch, Durability::Strict).map_err(wrap)?;
+        Ok(Collection::serve(path, store, State::new(config)))
+    }
+
+    /// Opens the collection in `path` as its last acknowledged write left it.
+    pub(crate) fn open(path: &Path) -> Result<Collection, OpenError> {
+        let store = Store::open(&store_path(path), &FAMILIES)?;
+        let state = open::load(path, &store, &graph_path(path))?;
+        Ok(Collection::serve(path, store, state))
+    }
+
+    fn serve(path: &Path, store: Store, state: State) -> Collection {
+        let store = Arc::new(store);
+        Collection {
+            published: ArcSwap::from_pointee(snapshot(&store, &state)),
+            store,
+            graph_path: graph_path(path),
+            state: Mutex::new(state),
+            building: Mutex::new(()),
+        }
+    }
+
+    /// The newest published state. It holds every acknowledged write.
+    pub fn snapshot(&self) -> Arc<Snapshot> {
+        self.published.load_full()
+    }
+
+    /// Adds points, or replaces those whose id exists: all of them or, on an error, none.
+    pub fn upsert(&self, points: &[PointInput]) -> Result<Receipt, WriteError> {
+        self.write(|draft| draft.upsert(points))
+    }
+
+    /// Removes the points with these ids; an id that does not exist is no error.
+    pub fn delete(&self, ids: &[PointId]) -> Result<Receipt, WriteError> {
+        self.write(|draft| draft.delete(ids))
+    }
+
+    /// Adds entries to a bank, which is made if it does not exist. Corrections fitted from it take
+    /// the entries in with the same commit.
+    pub fn add_to_bank(&self, update: &BankUpdate) -> Result<Receipt, WriteError> {
+        self.write(|draft| draft.add_to_bank(update))
+    }
+
+    /// Makes a gallery bank of every point there is now, or adds them to an empty one.
+    pub fn bank_from_gallery(&self, name: &Name) -> Result<Receipt, WriteError> {
+        self.write(|draft| draft.bank_from_gallery(name))
+    }
+
+    /// Drops a bank that no correction is fitted from.
+    pub fn drop_bank(&self, name: &Name) -> Result<(), WriteError> {
+        self.write(|draft| draft.drop_bank(name))
+    }
+
+    /// Fits corrections, all or none. Each serves as soon as this returns, to those who ask for it.
+    pub fn fit(&self, inputs: &[FitInput]) -> Result<Vec<Fitted>, WriteError> {
+        let (report, sequence) =
+            self.write(|draft| Ok((draft.fit(inputs)?, draft.next.counters.sequence)))?;
+        let snapshot = self.snapshot();
+        let served = |input: &FitInput| {
+            let info = snapshot.correction(input.name.as_str())?.info().clone();
+            Some(Fitted { info, sequence, report: report.clone() })
+        };
+        Ok(inputs.iter().filter_map(served).collect())
+    }
+
+    /// Drops a correction.
+    pub fn drop_correction(&self, name: &Name) -> Result<(), WriteError> {
+        self.write(|draft| draft.drop_correction(name))
+    }
+
+    /// Builds the graph anew when the collection is large enough for one and too many points are
+    /// outside it. Reads and writes go on meanwhile.
+    pub fn build_graph_if_due(&self) -> Result<GraphBuild, WriteError> {
+        let _one_at_a_time = self.building.lock().unwrap_or_else(PoisonError::into_inner);
+        let snapshot = self.snapshot();
+        if !is_due(&snapshot) {
+            return Ok(GraphBuild::NotDue);
+        }
+        let config = snapshot.config();
+        let graph = Graph::build(&snapshot.vectors, snapshot.rows(), config.metric, config.graph);
+        graph_file::write(&self.graph_path, &graph).map_err(WriteError::GraphFile)?;
+        let nodes = graph.len();
+        let mut state = self.lock();
+        state.graph = Some(Arc::new(graph));
+        self.publish(&state);
+        Ok(GraphBuild::Built { nodes })
+    }
+
+    /// Whether [`Collection::build_graph_if_due`] would build.
+    pub fn is_graph_due(&self) -> bool {
+        is_due(&self.snapshot())
+    }
+
+    /// The bytes of the collection's files.
+    pub fn bytes_on_disk(&self) -> u64 {
+        let graph = fs::metadata(&self.graph_path).map_or(0, |file| file.len());
+        self.store.bytes_on_disk().unwrap_or(0) + graph
+    }
+
+    /// Commit, then apply, then publish; the caller acknowledges.
+    fn write<T>(&self, change: impl FnOnce(&mut Draft<'_>) -> Result<T, WriteError>) -> Result<T, WriteError> {
+        let mut state = self.lock();
+        let mut draft = Draft::new(&self.store, &state);
+        let outcome = change(&mut draft)?;
+        *state = draft.commit()?;
+        self.publish(&state);
+        Ok(outcome)
+    }
+
+    fn publish(&self, state: &State) {
+        self.published.store(Arc::new(snapshot(&self.store, state)));
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        // A panic in a write leaves the state as it was: it is replaced whole, after the commit.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn is_due(snapshot: &Snapshot) -> bool {
+    let gallery = snapshot.gallery();
+    if !snapshot.config().wants_graph(gallery.points) {
+        return false;
+    }
+    match gallery.graph_nodes {
+        None => true,
+        Some(nodes) => gallery.delta > DELTA_MIN && gallery.delta > nodes / DELTA_PART,
+    }
+}
+
+fn snapshot(store: &Arc<Store>, state: &State) -> Snapshot {
+    let corrections = state.corrections.iter().filter_map(|(name, record)| {
+        let served = state.serve(name, record);
+        debug_assert!(served.is_some(), "a committed correction is whole");
+        Some((name.clone(), served?))
+    });
+    let bank = |(name, bank): (&Name, &Bank)| (name.clone(), (bank.info(name), bank.vectors.clone()));
+    Snapshot {
+        config: state.config,
+        view: store.owned_view(),
+        sequence: state.counters.sequence,
+        vectors: state.vectors.clone(),
+        half_norms: state.half_norms.clone(),
+        norm_max: state.norm_max,
+        live: state.live.clone(),
+        graph: state.graph.clone(),
+        banks: state.banks.iter().map(bank).collect(),
+        corrections: corrections.collect(),
+    }
+}
+
+fn store_path(collection: &Path) -> PathBuf {
+    collection.join("store")
+}
+
+fn graph_path(collection: &Path) -> PathBuf {
+    collection.join("graph.bin")
+}

@@ -1,0 +1,203 @@
+//! What a collection is made with, and names that are safe as folder names.
+
+use std::fmt;
+use std::str::FromStr;
+
+use dehub_vector::{Dim, DimError, Metric};
+use serde::{Deserialize, Serialize};
+
+/// The longest name of a collection, a bank or a correction, in bytes.
+const NAME_BYTES_MAX: usize = 128;
+
+/// The name of a collection, a bank or a correction: 1 to 128 letters, digits and `_-.=(),`,
+/// starting with a letter, a digit or `_`.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct Name(String);
+
+/// A name with a character, a start or a length that names cannot have.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "the name `{found}` cannot be used: wanted 1 to 128 letters, digits and _-.=(), \
+     starting with a letter, a digit or _"
+)]
+pub struct NameError {
+    /// What was given, cut to 200 characters.
+    pub found: String,
+}
+
+impl Name {
+    /// The name as a string.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl FromStr for Name {
+    type Err = NameError;
+
+    fn from_str(text: &str) -> Result<Name, NameError> {
+        let starts_well = text.starts_with(|c: char| c.is_ascii_alphanumeric() || c == '_');
+        let allowed = |c: char| c.is_ascii_alphanumeric() || "_-.=(),".contains(c);
+        if starts_well && text.len() <= NAME_BYTES_MAX && text.chars().all(allowed) {
+            Ok(Name(text.to_owned()))
+        } else {
+            Err(NameError { found: text.chars().take(200).collect() })
+        }
+    }
+}
+
+impl TryFrom<String> for Name {
+    type Error = NameError;
+
+    fn try_from(text: String) -> Result<Name, NameError> {
+        text.parse()
+    }
+}
+
+impl From<Name> for String {
+    fn from(name: Name) -> String {
+        name.0
+    }
+}
+
+impl fmt::Display for Name {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// How the graph of a collection is built, and from which size on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct GraphConfig {
+    /// Neighbours of a node, 2 to 128; twice as many on the ground layer.
+    pub m: usize,
+    /// Candidates kept while a node is linked, 1 to 4,096.
+    pub ef_construction: usize,
+    /// Below this many kilobytes of vectors a collection has no graph and is scanned exactly.
+    pub full_scan_threshold: usize,
+}
+
+impl Default for GraphConfig {
+    fn default() -> GraphConfig {
+        GraphConfig { m: 16, ef_construction: 200, full_scan_threshold: 10_000 }
+    }
+}
+
+/// What a collection is made with. It never changes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct CollectionConfig {
+    /// The dimension of every vector.
+    pub dim: Dim,
+    /// How vectors are compared.
+    pub metric: Metric,
+    /// The graph.
+    pub graph: GraphConfig,
+}
+
+/// A configuration no collection can have.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum ConfigError {
+    /// The dimension is out of range.
+    #[error(transparent)]
+    Dim(#[from] DimError),
+    /// A graph parameter is out of range.
+    #[error("graph parameter `{parameter}` is {found}, wanted {least} to {most}")]
+    Graph {
+        /// Which.
+        parameter: &'static str,
+        /// What was given.
+        found: usize,
+        /// The smallest value taken.
+        least: usize,
+        /// The largest value taken.
+        most: usize,
+    },
+}
+
+impl CollectionConfig {
+    /// A checked configuration.
+    pub fn new(dim: usize, metric: Metric, graph: GraphConfig) -> Result<CollectionConfig, ConfigError> {
+        let within = |parameter, found, least, most| {
+            if (least..=most).contains(&found) {
+                Ok(())
+            } else {
+                Err(ConfigError::Graph { parameter, found, least, most })
+            }
+        };
+        within("m", graph.m, 2, 128)?;
+        within("ef_construction", graph.ef_construction, 1, 4096)?;
+        Ok(CollectionConfig { dim: Dim::new(dim)?, metric, graph })
+    }
+
+    /// Whether a collection of `points` points is large enough for a graph.
+    pub fn wants_graph(&self, points: usize) -> bool {
+        points > 0 && points.saturating_mul(self.dim.get()) / 256 >= self.graph.full_scan_threshold
+    }
+}
+
+/// The configuration as it is stored.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct StoredConfig {
+    format: u32,
+    dim: usize,
+    metric: Metric,
+    m: usize,
+    ef_construction: usize,
+    full_scan_threshold: usize,
+}
+
+/// The layout of keys and values that this version reads and writes.
+pub(crate) const FORMAT: u32 = 1;
+
+impl StoredConfig {
+    pub(crate) fn new(config: &CollectionConfig) -> StoredConfig {
+        let GraphConfig { m, ef_construction, full_scan_threshold } = config.graph;
+        StoredConfig {
+            format: FORMAT,
+            dim: config.dim.get(),
+            metric: config.metric,
+            m,
+            ef_construction,
+            full_scan_threshold,
+        }
+    }
+
+    /// The format it was written in.
+    pub(crate) fn format(&self) -> u32 {
+        self.format
+    }
+
+    pub(crate) fn config(&self) -> Result<CollectionConfig, ConfigError> {
+        let StoredConfig { m, ef_construction, full_scan_threshold, .. } = *self;
+        CollectionConfig::new(self.dim, self.metric, GraphConfig { m, ef_construction, full_scan_threshold })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_cannot_leave_its_folder_or_hide() {
+        for good in ["wordnet", "IS(beta=20)", "a.b-c_d", "7", "DualIS(b1=20,b2=3)"] {
+            assert!(good.parse::<Name>().is_ok(), "{good}");
+        }
+        for bad in ["", ".", "..", "../x", "a/b", "a b", "ü", "-x", ".hidden", "a\0", "(x)"] {
+            assert!(bad.parse::<Name>().is_err(), "{bad}");
+        }
+        assert!("x".repeat(128).parse::<Name>().is_ok());
+        assert!("x".repeat(129).parse::<Name>().is_err());
+    }
+
+    #[test]
+    fn a_graph_parameter_out_of_range_is_named() {
+        let error = |m| CollectionConfig::new(4, Metric::Dot, GraphConfig { m, ..GraphConfig::default() });
+        assert_eq!(
+            error(1).expect_err("too few").to_string(),
+            "graph parameter `m` is 1, wanted 2 to 128"
+        );
+        assert!(error(128).is_ok());
+    }
+}

@@ -1,0 +1,141 @@
+//! Fitted corrections as readers see them.
+
+use dehub_normalize::{Method, Statistic};
+use dehub_vector::{CHUNK_ROWS, Chunked};
+
+use crate::Name;
+use crate::row_set::RowSet;
+use crate::scan::Variant;
+
+/// One number a point: a statistic over a bank, less its mean when it was fitted.
+#[derive(Debug, Clone)]
+pub struct Column {
+    values: Chunked,
+    center: f64,
+    abs_max: f32,
+}
+
+impl Column {
+    pub(crate) fn new(center: f64) -> Column {
+        Column { values: Chunked::new(1), center, abs_max: 0.0 }
+    }
+
+    /// Appends the statistic of the next row.
+    #[expect(clippy::cast_possible_truncation, reason = "columns are served in 32 bits")]
+    pub(crate) fn push(&mut self, statistic: f64) {
+        let centred = (statistic - self.center) as f32;
+        self.abs_max = self.abs_max.max(centred.abs());
+        self.values.push(&[centred]);
+    }
+
+    /// The value of a row, centred.
+    pub fn at(&self, row: u32) -> f32 {
+        self.values.at(row as usize)
+    }
+
+    /// What was subtracted from every value. It changes no ranking.
+    pub fn center(&self) -> f64 {
+        self.center
+    }
+
+    /// A bound on the values' size.
+    pub(crate) fn abs_max(&self) -> f32 {
+        self.abs_max
+    }
+
+    pub(crate) fn chunk(&self, chunk: usize) -> &[f32] {
+        debug_assert!(self.values.len().div_ceil(CHUNK_ROWS) > chunk);
+        self.values.chunk(chunk)
+    }
+}
+
+/// A fitted correction, ready to serve.
+#[derive(Debug, Clone)]
+pub struct Correction {
+    pub(crate) info: CorrectionInfo,
+    pub(crate) columns: Vec<Column>,
+    /// For a gated method, the activation set of each column's bank.
+    pub(crate) gates: Vec<RowSet>,
+}
+
+/// What a correction was fitted from.
+#[derive(Debug, Clone, PartialEq)]
+pub struct CorrectionInfo {
+    /// Its name.
+    pub name: Name,
+    /// Counts up with every fit and every change of a bank.
+    pub version: u32,
+    /// The method and its parameters.
+    pub method: Method,
+    /// The query bank, for methods that use one.
+    pub query_bank: Option<Name>,
+    /// The gallery bank, for methods that use one.
+    pub gallery_bank: Option<Name>,
+    /// The commit that made this version.
+    pub sequence: u64,
+    /// The points in each activation set, for gated methods.
+    pub activated: Vec<usize>,
+}
+
+/// A fit's outcome.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Fitted {
+    /// The correction as it now is.
+    pub info: CorrectionInfo,
+    /// The commit.
+    pub sequence: u64,
+    /// How the work was shared.
+    pub report: FitReport,
+}
+
+/// What a fit computed and what it found ready.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct FitReport {
+    /// Statistics computed now.
+    pub computed: Vec<Statistic>,
+    /// Statistics another correction over the same bank had already.
+    pub shared: Vec<Statistic>,
+}
+
+impl Correction {
+    /// What it was fitted from.
+    pub fn info(&self) -> &CorrectionInfo {
+        &self.info
+    }
+
+    /// Its columns, in the order of the method's terms.
+    pub fn columns(&self) -> &[Column] {
+        &self.columns
+    }
+
+    /// Whether the method looks at a query's raw best point first.
+    pub fn is_gated(&self) -> bool {
+        !self.gates.is_empty()
+    }
+
+    /// For each column, whether its gate is open for a query with this raw best point.
+    /// Without a gate all are.
+    pub fn open(&self, raw_best: Option<u32>) -> Vec<bool> {
+        if self.gates.is_empty() {
+            return vec![true; self.columns.len()];
+        }
+        self.gates.iter().map(|gate| raw_best.is_some_and(|best| gate.contains(best))).collect()
+    }
+
+    /// Every combination of open gates a query can meet; one when there is no gate.
+    pub fn openings(&self) -> Vec<Vec<bool>> {
+        if self.gates.is_empty() {
+            return vec![vec![true; self.columns.len()]];
+        }
+        let combinations = 1_u32 << self.gates.len();
+        (0..combinations).map(|bits| (0..self.gates.len()).map(|gate| bits >> gate & 1 == 1).collect()).collect()
+    }
+
+    /// The score to rank by when the gates are `open`, with every weight times `strength`.
+    #[expect(clippy::cast_possible_truncation, reason = "weights are served in 32 bits")]
+    pub fn variant(&self, open: &[bool], strength: f32) -> Variant<'_> {
+        let weights = self.info.method.weights(open);
+        let terms = self.columns.iter().zip(weights).map(|(column, weight)| (column, weight as f32 * strength));
+        Variant::new(terms)
+    }
+}

@@ -1,0 +1,284 @@
+//! What can go wrong with a collection, and whose fault it is.
+
+use std::path::PathBuf;
+
+use dehub_normalize::{BankKind, StateError};
+use dehub_store::Blame;
+use dehub_vector::{PointId, VectorError};
+
+use crate::point::TEXT_BYTES_MAX;
+use crate::record::DamagedRecord;
+use crate::{BATCH_POINTS_MAX, ConfigError, Name};
+
+/// Why a collection could not be opened.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum OpenError {
+    /// The store did not open.
+    #[error(transparent)]
+    Store(#[from] dehub_store::OpenError),
+    /// It opened, but could not be read.
+    #[error("{path}: {source}")]
+    Read {
+        /// The collection's folder.
+        path: PathBuf,
+        /// Why.
+        source: ReadError,
+    },
+    /// It was written by a newer version.
+    #[error("{path}: the collection has format {found}, this version reads format {supported}: update dehub")]
+    Format {
+        /// The collection's folder.
+        path: PathBuf,
+        /// The format found.
+        found: u32,
+        /// The format this version reads.
+        supported: u32,
+    },
+    /// A new collection could not be written.
+    #[error("{path}: {source}")]
+    Create {
+        /// The collection's folder.
+        path: PathBuf,
+        /// Why.
+        source: dehub_store::CommitError,
+    },
+}
+
+/// Why something could not be read.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ReadError {
+    /// The store could not read it.
+    #[error(transparent)]
+    Store(#[from] dehub_store::ReadError),
+    /// A record is not what was written.
+    #[error(transparent)]
+    Damaged(#[from] DamagedRecord),
+    /// A state is not what was written.
+    #[error("the states are damaged: {0}")]
+    State(#[from] StateError),
+    /// The configuration is not one this version can have written.
+    #[error("the configuration is damaged: {0}")]
+    Config(#[from] ConfigError),
+}
+
+/// Why a write was refused or failed. Nothing of it is stored.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum WriteError {
+    /// A vector cannot be stored.
+    #[error("{item} {place}{}: {source}", id.as_ref().map(|id| format!(" (id {id})")).unwrap_or_default())]
+    Vector {
+        /// `point` or `bank entry`.
+        item: &'static str,
+        /// Its place in the batch, from 0.
+        place: usize,
+        /// Its id.
+        id: Option<PointId>,
+        /// What is wrong with it.
+        source: VectorError,
+    },
+    /// The same id twice in one batch.
+    #[error("{item} {place} has the id {id}, which {item} {first} of the same batch has: wanted each id once")]
+    DuplicateId {
+        /// `point` or `bank entry`.
+        item: &'static str,
+        /// The second place, from 0.
+        place: usize,
+        /// The first place, from 0.
+        first: usize,
+        /// The id.
+        id: PointId,
+    },
+    /// A bank entry's id is taken.
+    #[error("bank entry {place} has the id {id}, which bank `{bank}` has already")]
+    EntryExists {
+        /// Its place in the batch, from 0.
+        place: usize,
+        /// The id.
+        id: PointId,
+        /// The bank.
+        bank: Name,
+    },
+    /// A text is too long.
+    #[error("point {place} (id {id}): the text has {found} bytes, wanted at most {TEXT_BYTES_MAX}")]
+    TextTooLong {
+        /// Its place in the batch, from 0.
+        place: usize,
+        /// Its id.
+        id: PointId,
+        /// The text's length.
+        found: usize,
+    },
+    /// Too many points at once.
+    #[error("the batch has {found} points, wanted at most {BATCH_POINTS_MAX}")]
+    BatchTooLarge {
+        /// How many.
+        found: usize,
+    },
+    /// Row numbers are used up.
+    #[error("the collection has numbered {found} points in its life and can number no more")]
+    TooManyPoints {
+        /// Rows used.
+        found: usize,
+    },
+    /// A bank grew too large.
+    #[error("bank `{bank}` would have {found} entries, wanted at most {most}")]
+    BankTooLarge {
+        /// The bank.
+        bank: Name,
+        /// How many.
+        found: usize,
+        /// The limit.
+        most: usize,
+    },
+    /// No such bank.
+    #[error("there is no bank `{bank}`; the collection has: {found}")]
+    UnknownBank {
+        /// What was asked for.
+        bank: Name,
+        /// The banks there are.
+        found: String,
+    },
+    /// A method that needs a bank was given none.
+    #[error("{method} needs a {kind} bank, and none was named")]
+    NoBank {
+        /// The method.
+        method: String,
+        /// The kind of bank.
+        kind: BankKind,
+    },
+    /// A bank of the other kind.
+    #[error("bank `{bank}` is a {found} bank, wanted a {wanted} bank")]
+    BankKind {
+        /// The bank.
+        bank: Name,
+        /// The kind wanted.
+        wanted: BankKind,
+        /// The kind it is.
+        found: BankKind,
+    },
+    /// A bank of all points, when there are none.
+    #[error("bank `{bank}` cannot be made from the gallery: the collection has no points")]
+    EmptyGallery {
+        /// The bank.
+        bank: Name,
+    },
+    /// A bank without entries.
+    #[error("bank `{bank}` is empty: a correction is fitted from at least one entry")]
+    EmptyBank {
+        /// The bank.
+        bank: Name,
+    },
+    /// More neighbours wanted than a bank has entries.
+    #[error("{method} takes the mean of {wanted} bank similarities, but bank `{bank}` has {found} entries")]
+    MoreThanBank {
+        /// The method.
+        method: String,
+        /// Its `k`.
+        wanted: usize,
+        /// The bank.
+        bank: Name,
+        /// Its entries.
+        found: usize,
+    },
+    /// More neighbours wanted than there are points.
+    #[error("{method} activates {wanted} points for each bank query, but the collection has {found} points")]
+    MoreThanPoints {
+        /// The method.
+        method: String,
+        /// Its `k`.
+        wanted: usize,
+        /// The points there are.
+        found: usize,
+    },
+    /// No such correction.
+    #[error("there is no correction `{correction}`; the collection has: {found}")]
+    UnknownCorrection {
+        /// What was asked for.
+        correction: Name,
+        /// The corrections there are.
+        found: String,
+    },
+    /// A bank that a correction is fitted from.
+    #[error("bank `{bank}` is used by {used_by}: drop the correction first")]
+    BankInUse {
+        /// The bank.
+        bank: Name,
+        /// The corrections.
+        used_by: String,
+    },
+    /// The commit failed. The writer refuses until the collection is opened again.
+    #[error(transparent)]
+    Commit(#[from] dehub_store::CommitError),
+    /// What the write depends on could not be read.
+    #[error(transparent)]
+    Read(#[from] ReadError),
+    /// The graph could not be written to disk.
+    #[error("the graph file could not be written: {0}")]
+    GraphFile(#[source] std::io::Error),
+}
+
+impl OpenError {
+    /// Whose fault it is.
+    pub fn blame(&self) -> Blame {
+        match self {
+            OpenError::Store(error) => error.blame(),
+            OpenError::Create { source, .. } => source.blame(),
+            OpenError::Read { .. } | OpenError::Format { .. } => Blame::Environment,
+        }
+    }
+}
+
+impl ReadError {
+    /// Whose fault it is.
+    pub fn blame(&self) -> Blame {
+        Blame::Environment
+    }
+}
+
+impl From<DamagedRecord> for WriteError {
+    fn from(error: DamagedRecord) -> WriteError {
+        WriteError::Read(error.into())
+    }
+}
+
+impl From<dehub_store::ReadError> for WriteError {
+    fn from(error: dehub_store::ReadError) -> WriteError {
+        WriteError::Read(error.into())
+    }
+}
+
+impl From<StateError> for WriteError {
+    fn from(error: StateError) -> WriteError {
+        WriteError::Read(error.into())
+    }
+}
+
+impl WriteError {
+    /// Whose fault it is.
+    pub fn blame(&self) -> Blame {
+        match self {
+            WriteError::Commit(error) => error.blame(),
+            WriteError::Read(error) => error.blame(),
+            WriteError::GraphFile(_) => Blame::Environment,
+            WriteError::Vector { .. }
+            | WriteError::DuplicateId { .. }
+            | WriteError::EntryExists { .. }
+            | WriteError::TextTooLong { .. }
+            | WriteError::BatchTooLarge { .. }
+            | WriteError::TooManyPoints { .. }
+            | WriteError::BankTooLarge { .. }
+            | WriteError::UnknownBank { .. }
+            | WriteError::NoBank { .. }
+            | WriteError::BankKind { .. }
+            | WriteError::EmptyGallery { .. }
+            | WriteError::EmptyBank { .. }
+            | WriteError::MoreThanBank { .. }
+            | WriteError::MoreThanPoints { .. }
+            | WriteError::UnknownCorrection { .. }
+            | WriteError::BankInUse { .. } => Blame::Caller,
+        }
+    }
+}

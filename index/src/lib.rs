@@ -1,0 +1,41 @@
+//! A durable, searchable collection: points, banks and fitted corrections behind one writer and
+//! immutable snapshots.
+//!
+//! A write is committed to the store, applied to memory, published as a new [`Snapshot`], and only
+//! then acknowledged. RocksDB is the only truth: the graph file and every column in memory are
+//! derived from it and rebuilt when they are missing or broken.
+
+mod bank;
+mod catalogue;
+mod collection;
+mod config;
+mod correction;
+mod error;
+mod graph;
+mod graph_file;
+mod open;
+mod payload;
+mod point;
+mod record;
+mod row_set;
+mod scan;
+mod snapshot;
+mod state;
+mod walk;
+mod write;
+
+pub use bank::{BANK_ENTRIES_MAX, BankInfo, BankUpdate, EntryInput};
+pub use catalogue::{Catalogue, CatalogueError};
+pub use collection::{Collection, GraphBuild};
+pub use config::{CollectionConfig, ConfigError, GraphConfig, Name, NameError};
+pub use correction::{Column, Correction, CorrectionInfo, FitReport, Fitted};
+pub use error::{OpenError, ReadError, WriteError};
+pub use payload::{PAYLOAD_BYTES_MAX, Payload, PayloadError};
+pub use point::{BATCH_POINTS_MAX, Point, PointInput, Receipt, TEXT_BYTES_MAX};
+pub use record::DamagedRecord;
+pub use scan::{Answer, Question, Variant};
+pub use snapshot::{GalleryInfo, Snapshot};
+
+pub use write::FitInput;
+
+pub use dehub_store::Blame;

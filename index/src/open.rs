@@ -1,0 +1,185 @@
+//! Reading a collection's state back from its store.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::Arc;
+
+use dehub_normalize::{Activation, BankKind, Statistic};
+use dehub_store::Store;
+use dehub_vector::Vector;
+
+use crate::bank::Bank;
+use crate::config::{FORMAT, StoredConfig};
+use crate::correction::Column;
+use crate::record::{
+    BANKS, BankRecord, CONFIG_KEY, CORRECTIONS, COUNTERS_KEY, CorrectionRecord, Counters, ENTRIES, IDS, META, SETS,
+    STATES, SetKind, SetRecord, VECTORS, damaged, from_json, pair_key, read_id, read_list, read_pair, read_u32,
+    read_vector,
+};
+use crate::state::{Fitting, Set, State};
+use crate::{CollectionConfig, Name, OpenError, ReadError, graph_file};
+
+/// Reads everything but ids, payloads and texts, and checks that it fits together.
+pub(crate) fn load(path: &Path, store: &Store, graph_path: &Path) -> Result<State, OpenError> {
+    let config = read_config(path, store)?;
+    let mut state = State::new(config);
+    fill(&mut state, store).map_err(|source| OpenError::Read { path: path.to_owned(), source })?;
+    state.graph = match graph_file::read(graph_path, state.row_count()) {
+        Ok(graph) => graph.map(Arc::new),
+        Err(error) => {
+            tracing::warn!(file = %graph_path.display(), %error, "the graph file is set aside; the graph will be rebuilt");
+            None
+        }
+    };
+    Ok(state)
+}
+
+fn read_config(path: &Path, store: &Store) -> Result<CollectionConfig, OpenError> {
+    let read = || -> Result<StoredConfig, ReadError> {
+        let bytes = store.get(META, CONFIG_KEY)?.ok_or_else(|| damaged(META, "there is no configuration"))?;
+        Ok(from_json(META, &bytes)?)
+    };
+    let wrap = |source| OpenError::Read { path: path.to_owned(), source };
+    let stored = read().map_err(wrap)?;
+    if stored.format() != FORMAT {
+        return Err(OpenError::Format { path: path.to_owned(), found: stored.format(), supported: FORMAT });
+    }
+    stored.config().map_err(|error| wrap(error.into()))
+}
+
+fn fill(state: &mut State, store: &Store) -> Result<(), ReadError> {
+    let counters = store.get(META, COUNTERS_KEY)?;
+    state.counters = counters.map_or(Ok(Counters::default()), |bytes| from_json(META, &bytes))?;
+    read_points(state, store)?;
+    read_banks(state, store)?;
+    read_corrections(state, store)?;
+    read_sets(state, store)
+}
+
+fn read_points(state: &mut State, store: &Store) -> Result<(), ReadError> {
+    let dim = state.config.dim.get();
+    let gone = Vector::stored(&vec![0.0; dim]);
+    for item in store.scan(VECTORS, &[], None) {
+        let (key, value) = item?;
+        let row = read_u32(VECTORS, &key)?;
+        if row >= state.counters.next_row {
+            return Err(damaged(VECTORS, format!("row {row} was never given")).into());
+        }
+        while state.row_count() < row {
+            state.push_row(&gone);
+        }
+        state.push_row(&Vector::stored(&read_vector(VECTORS, &value, dim)?));
+        state.live.insert(row);
+    }
+    while state.row_count() < state.counters.next_row {
+        state.push_row(&gone);
+    }
+    Ok(())
+}
+
+fn read_banks(state: &mut State, store: &Store) -> Result<(), ReadError> {
+    let dim = state.config.dim.get();
+    for item in store.scan(BANKS, &[], None) {
+        let (key, value) = item?;
+        let name = read_name(BANKS.name(), &key)?;
+        let record: BankRecord = from_json(BANKS, &value)?;
+        let kind = if record.gallery { BankKind::Gallery } else { BankKind::Query };
+        let mut bank = Bank::new(record.number, kind, dim);
+        let end = pair_key(record.number, record.entries);
+        for (wanted, item) in (0..).zip(store.scan(ENTRIES, &pair_key(record.number, 0), Some(&end))) {
+            let (key, value) = item?;
+            let (_, entry) = read_pair(ENTRIES, &key)?;
+            let (vector, id) = value
+                .split_at_checked(4 * dim)
+                .filter(|_| entry == wanted)
+                .ok_or_else(|| damaged(ENTRIES, format!("entry {wanted} of bank `{name}` is not whole")))?;
+            let id = if id.is_empty() { None } else { Some(read_id(ENTRIES, id)?) };
+            bank.push(id.as_ref(), &read_vector(ENTRIES, vector, dim)?);
+        }
+        if bank.record() != record {
+            let reason = format!("bank `{name}` has {} entries and another hash than written", bank.entries());
+            return Err(damaged(ENTRIES, reason).into());
+        }
+        state.banks.insert(name, bank);
+    }
+    Ok(())
+}
+
+fn read_corrections(state: &mut State, store: &Store) -> Result<(), ReadError> {
+    for item in store.scan(CORRECTIONS, &[], None) {
+        let (key, value) = item?;
+        let record: CorrectionRecord = from_json(CORRECTIONS, &value)?;
+        state.corrections.insert(read_name(CORRECTIONS.name(), &key)?, record);
+    }
+    Ok(())
+}
+
+fn read_sets(state: &mut State, store: &Store) -> Result<(), ReadError> {
+    for item in store.scan(SETS, &[], None) {
+        let (key, value) = item?;
+        let number = read_u32(SETS, &key)?;
+        let record: SetRecord = from_json(SETS, &value)?;
+        let set = match record.kind {
+            SetKind::LogSumExp { beta } => read_column(state, store, number, record, Statistic::LogSumExp { beta })?,
+            SetKind::TopMean { k } => read_column(state, store, number, record, Statistic::TopMean { k })?,
+            SetKind::Activation { k } => read_gate(state, store, number, record.bank, k)?,
+        };
+        state.sets.insert(number, set);
+    }
+    let serves = |(name, record): (&Name, &CorrectionRecord)| match state.serve(name, record) {
+        Some(_) => Ok(()),
+        None => Err(damaged(CORRECTIONS, format!("correction `{name}` lacks a part"))),
+    };
+    state.corrections.iter().try_for_each(serves)?;
+    Ok(())
+}
+
+fn read_column(
+    state: &State,
+    store: &Store,
+    number: u32,
+    record: SetRecord,
+    statistic: Statistic,
+) -> Result<Set, ReadError> {
+    let mut column = Column::new(record.center);
+    let mut next = 0;
+    let end = pair_key(number, u32::MAX);
+    for item in store.scan(STATES, &pair_key(number, 0), Some(&end)) {
+        let (key, value) = item?;
+        let (_, row) = read_pair(STATES, &key)?;
+        if row >= state.row_count() {
+            return Err(damaged(STATES, format!("set {number} has a state for row {row}")).into());
+        }
+        // Rows of deleted points have no state.
+        (next..row).for_each(|_| column.push(record.center));
+        column.push(statistic.value(&statistic.decode(&value)?));
+        next = row + 1;
+    }
+    (next..state.row_count()).for_each(|_| column.push(record.center));
+    Ok(Set { bank: record.bank, fitted: Fitting::Column { statistic, column } })
+}
+
+fn read_gate(state: &State, store: &Store, number: u32, bank: Name, k: usize) -> Result<Set, ReadError> {
+    let entries = state.banks.get(&bank).map_or(0, Bank::entries);
+    let mut lists = BTreeMap::new();
+    for item in store.scan(STATES, &pair_key(number, 0), Some(&pair_key(number, u32::MAX))) {
+        let (key, value) = item?;
+        let (_, entry) = read_pair(STATES, &key)?;
+        lists.insert(entry, read_list(&value, k, state.row_count())?);
+    }
+    let lists: Vec<_> = (0..entries).map(|entry| lists.remove(&entry)).collect::<Option<_>>().ok_or_else(|| {
+        damaged(STATES, format!("set {number} does not have a list for each of the {entries} entries of `{bank}`"))
+    })?;
+    Ok(Set::gate(bank, Activation::from_lists(k, lists)))
+}
+
+fn read_name(family: &'static str, key: &[u8]) -> Result<Name, ReadError> {
+    let name = std::str::from_utf8(key).ok().and_then(|text| text.parse().ok());
+    let reason = "a key is no name".to_owned();
+    Ok(name.ok_or(crate::record::DamagedRecord { family, reason })?)
+}
+
+/// Reads the ids of some rows straight from the store.
+pub(crate) fn row_of(store: &Store, key: &[u8]) -> Result<Option<u32>, ReadError> {
+    Ok(store.get(IDS, key)?.map(|bytes| read_u32(IDS, &bytes)).transpose()?)
+}

@@ -1,0 +1,49 @@
+//! A point's payload: a JSON object kept as text.
+
+/// The largest payload of a point, in bytes of JSON.
+pub const PAYLOAD_BYTES_MAX: usize = 1024 * 1024;
+
+/// A JSON object, as compact text.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Payload(Box<str>);
+
+/// Text that is no payload.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum PayloadError {
+    /// Not a JSON object.
+    #[error("the payload is not a JSON object: {reason}")]
+    NotAnObject {
+        /// What the parser says.
+        reason: String,
+    },
+    /// Larger than [`PAYLOAD_BYTES_MAX`].
+    #[error("the payload has {found} bytes, wanted at most {PAYLOAD_BYTES_MAX}")]
+    TooLarge {
+        /// Its size.
+        found: usize,
+    },
+}
+
+impl Payload {
+    /// Reads a JSON object; kept without insignificant white space.
+    pub fn parse(json: &str) -> Result<Payload, PayloadError> {
+        let object: serde_json::Map<String, serde_json::Value> = serde_json::from_str(json)
+            .map_err(|error| PayloadError::NotAnObject { reason: error.to_string() })?;
+        let compact = serde_json::Value::Object(object).to_string();
+        if compact.len() > PAYLOAD_BYTES_MAX {
+            return Err(PayloadError::TooLarge { found: compact.len() });
+        }
+        Ok(Payload(compact.into()))
+    }
+
+    /// What the store kept; it was parsed when it was written.
+    pub(crate) fn stored(json: &str) -> Payload {
+        Payload(json.into())
+    }
+
+    /// The object as JSON text.
+    pub fn as_json(&self) -> &str {
+        &self.0
+    }
+}

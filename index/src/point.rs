@@ -1,0 +1,48 @@
+//! Points as they are written and read.
+
+use dehub_vector::PointId;
+
+use crate::Payload;
+
+/// Points in one write. A batch's rows are validated, committed and acknowledged together.
+pub const BATCH_POINTS_MAX: usize = 16_384;
+
+/// The longest text of a point, in bytes.
+pub const TEXT_BYTES_MAX: usize = 1024 * 1024;
+
+/// A point as it is given: its vector is not checked yet.
+#[derive(Debug, Clone, PartialEq)]
+pub struct PointInput {
+    /// Its id. A point with this id that exists already is replaced.
+    pub id: PointId,
+    /// Its vector's coordinates.
+    pub vector: Vec<f32>,
+    /// Its payload.
+    pub payload: Option<Payload>,
+    /// Its text.
+    pub text: Option<String>,
+}
+
+/// A point as it is kept.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Point {
+    /// Its id.
+    pub id: PointId,
+    /// Its payload.
+    pub payload: Option<Payload>,
+    /// Its text.
+    pub text: Option<String>,
+}
+
+/// What a write did. It is on disk, and every snapshot taken from now on sees it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Receipt {
+    /// The number of the commit; commits of a collection are numbered from 1.
+    pub sequence: u64,
+    /// Points or entries that are new.
+    pub added: usize,
+    /// Points that replaced one of the same id.
+    pub replaced: usize,
+    /// Points that were removed.
+    pub deleted: usize,
+}

@@ -1,0 +1,255 @@
+//! How keys and values of the store are laid out. Numbers in keys are big-endian, so that the
+//! store's order is theirs; numbers in values are little-endian.
+
+use dehub_store::Family;
+use dehub_vector::{Candidate, PointId};
+use serde::{Deserialize, Serialize};
+
+use crate::{Name, Payload, Point};
+
+/// One record each: the configuration, counters.
+pub(crate) const META: Family = Family::new("meta");
+/// Id → row.
+pub(crate) const IDS: Family = Family::new("ids");
+/// Row → id, text and payload.
+pub(crate) const POINTS: Family = Family::new("points");
+/// Row → vector.
+pub(crate) const VECTORS: Family = Family::new("vectors");
+/// Bank name → [`BankRecord`].
+pub(crate) const BANKS: Family = Family::new("banks");
+/// Bank number, entry → vector, then id.
+pub(crate) const ENTRIES: Family = Family::new("entries");
+/// Correction name → [`CorrectionRecord`].
+pub(crate) const CORRECTIONS: Family = Family::new("corrections");
+/// Set number → [`SetRecord`].
+pub(crate) const SETS: Family = Family::new("sets");
+/// Set number, row or entry → state or list.
+pub(crate) const STATES: Family = Family::new("states");
+
+pub(crate) const FAMILIES: [Family; 9] =
+    [META, IDS, POINTS, VECTORS, BANKS, ENTRIES, CORRECTIONS, SETS, STATES];
+
+pub(crate) const CONFIG_KEY: &[u8] = b"config";
+pub(crate) const COUNTERS_KEY: &[u8] = b"counters";
+
+/// The numbers that only grow.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub(crate) struct Counters {
+    /// The number of the newest commit.
+    pub sequence: u64,
+    /// The row the next point gets.
+    pub next_row: u32,
+    /// The number the next bank gets.
+    pub next_bank: u32,
+    /// The number the next set of states gets.
+    pub next_set: u32,
+}
+
+/// A bank's head.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct BankRecord {
+    pub number: u32,
+    pub gallery: bool,
+    pub entries: u32,
+    /// Chain of hashes over the entries, in hexadecimal.
+    pub hash: String,
+}
+
+/// A set: the states of every point for one statistic over one bank, or the lists of a gate.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(crate) struct SetRecord {
+    pub bank: Name,
+    pub kind: SetKind,
+    /// The mean over the gallery when the set was made; columns are served less this.
+    pub center: f64,
+}
+
+/// What is in a set.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub(crate) enum SetKind {
+    LogSumExp { beta: f64 },
+    TopMean { k: usize },
+    Activation { k: usize },
+}
+
+/// A fitted correction.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct CorrectionRecord {
+    /// The method's label, as `Method` prints and parses it.
+    pub method: String,
+    pub version: u32,
+    pub query_bank: Option<Name>,
+    pub gallery_bank: Option<Name>,
+    /// The commit that made this version.
+    pub sequence: u64,
+}
+
+/// A record that cannot be what was written.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("a record of `{family}` is damaged: {reason}")]
+pub struct DamagedRecord {
+    /// The family of the store it is in.
+    pub family: &'static str,
+    /// What is wrong with it.
+    pub reason: String,
+}
+
+pub(crate) fn damaged(family: Family, reason: impl ToString) -> DamagedRecord {
+    DamagedRecord { family: family.name(), reason: reason.to_string() }
+}
+
+pub(crate) fn to_json(record: &impl Serialize) -> Vec<u8> {
+    serde_json::to_vec(record).expect("records have string keys and finite numbers")
+}
+
+pub(crate) fn from_json<T: for<'a> Deserialize<'a>>(family: Family, bytes: &[u8]) -> Result<T, DamagedRecord> {
+    serde_json::from_slice(bytes).map_err(|error| damaged(family, error))
+}
+
+pub(crate) fn row_key(row: u32) -> [u8; 4] {
+    row.to_be_bytes()
+}
+
+pub(crate) fn pair_key(number: u32, index: u32) -> [u8; 8] {
+    let mut key = [0; 8];
+    key[..4].copy_from_slice(&number.to_be_bytes());
+    key[4..].copy_from_slice(&index.to_be_bytes());
+    key
+}
+
+pub(crate) fn read_u32(family: Family, bytes: &[u8]) -> Result<u32, DamagedRecord> {
+    let bytes = bytes.try_into().map_err(|_| damaged(family, format!("{} bytes for a number", bytes.len())))?;
+    Ok(u32::from_be_bytes(bytes))
+}
+
+pub(crate) fn read_pair(family: Family, bytes: &[u8]) -> Result<(u32, u32), DamagedRecord> {
+    let pair: [u8; 8] =
+        bytes.try_into().map_err(|_| damaged(family, format!("{} bytes for two numbers", bytes.len())))?;
+    let value = u64::from_be_bytes(pair);
+    #[expect(clippy::cast_possible_truncation, reason = "the two halves of 64 bits")]
+    Ok(((value >> 32) as u32, value as u32))
+}
+
+/// An id as a key: a tag, then the number or the text.
+pub(crate) fn id_key(id: &PointId) -> Vec<u8> {
+    match id {
+        PointId::Number(number) => [&[0][..], &number.to_be_bytes()].concat(),
+        PointId::Text(text) => [&[1][..], text.as_bytes()].concat(),
+    }
+}
+
+pub(crate) fn read_id(family: Family, key: &[u8]) -> Result<PointId, DamagedRecord> {
+    match key {
+        [0, number @ ..] => {
+            let number = number.try_into().map_err(|_| damaged(family, "an id of the wrong length"))?;
+            Ok(PointId::Number(u64::from_be_bytes(number)))
+        }
+        [1, text @ ..] => {
+            let text = std::str::from_utf8(text).map_err(|error| damaged(family, error))?;
+            PointId::text(text).map_err(|error| damaged(family, error))
+        }
+        _ => Err(damaged(family, "an id without a tag")),
+    }
+}
+
+pub(crate) fn vector_bytes(numbers: &[f32]) -> Vec<u8> {
+    numbers.iter().flat_map(|number| number.to_le_bytes()).collect()
+}
+
+pub(crate) fn read_vector(family: Family, bytes: &[u8], dim: usize) -> Result<Vec<f32>, DamagedRecord> {
+    let (numbers, rest) = bytes.as_chunks::<4>();
+    let vector: Vec<f32> = numbers.iter().map(|&number| f32::from_le_bytes(number)).collect();
+    if !rest.is_empty() || vector.len() != dim || !vector.iter().all(|number| number.is_finite()) {
+        return Err(damaged(family, format!("{} bytes for a vector of {dim} dimensions", bytes.len())));
+    }
+    Ok(vector)
+}
+
+/// Two lengths, then the id's key, the text and the payload.
+pub(crate) fn point_bytes(id: &PointId, text: Option<&str>, payload: Option<&Payload>) -> Vec<u8> {
+    let id = id_key(id);
+    let length = |bytes: usize| u32::try_from(bytes).expect("ids and texts have limits far below 4 GiB").to_le_bytes();
+    // A missing text is not an empty one.
+    let text_length = text.map_or([0xff; 4], |text| length(text.len()));
+    let mut bytes = [length(id.len()), text_length].concat();
+    bytes.extend_from_slice(&id);
+    bytes.extend_from_slice(text.unwrap_or_default().as_bytes());
+    bytes.extend_from_slice(payload.map_or("", Payload::as_json).as_bytes());
+    bytes
+}
+
+pub(crate) fn read_point(bytes: &[u8]) -> Result<Point, DamagedRecord> {
+    let short = || damaged(POINTS, format!("{} bytes are too few", bytes.len()));
+    let utf8 = |bytes| std::str::from_utf8(bytes).map_err(|error| damaged(POINTS, error));
+    let (id_length, rest) = bytes.split_first_chunk::<4>().ok_or_else(short)?;
+    let (text_length, rest) = rest.split_first_chunk::<4>().ok_or_else(short)?;
+    let (id, rest) = rest.split_at_checked(u32::from_le_bytes(*id_length) as usize).ok_or_else(short)?;
+    let (text, payload) = match text_length {
+        [0xff, 0xff, 0xff, 0xff] => (None, rest),
+        length => {
+            let (text, rest) =
+                rest.split_at_checked(u32::from_le_bytes(*length) as usize).ok_or_else(short)?;
+            (Some(utf8(text)?.to_owned()), rest)
+        }
+    };
+    let payload = if payload.is_empty() { None } else { Some(Payload::stored(utf8(payload)?)) };
+    Ok(Point { id: read_id(POINTS, id)?, payload, text })
+}
+
+pub(crate) fn list_bytes(list: &[Candidate]) -> Vec<u8> {
+    let entry = |candidate: &Candidate| [candidate.score.to_le_bytes(), candidate.row.to_le_bytes()].concat();
+    list.iter().flat_map(entry).collect()
+}
+
+pub(crate) fn read_list(bytes: &[u8], k: usize, rows: u32) -> Result<Vec<Candidate>, DamagedRecord> {
+    let (entries, rest) = bytes.as_chunks::<8>();
+    let read = |&[a, b, c, d, e, f, g, h]: &[u8; 8]| {
+        (f32::from_le_bytes([a, b, c, d]), u32::from_le_bytes([e, f, g, h]))
+    };
+    let whole = entries.iter().map(read).all(|(score, row)| score.is_finite() && row < rows);
+    let list: Vec<_> = entries.iter().map(read).map(|(score, row)| Candidate { score, row }).collect();
+    if !rest.is_empty() || !whole || list.len() > k || !list.is_sorted_by(|a, b| a > b) {
+        return Err(damaged(STATES, format!("{} bytes are no list of {k} points", bytes.len())));
+    }
+    Ok(list)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn any_id() -> impl Strategy<Value = PointId> {
+        prop_oneof![
+            any::<u64>().prop_map(PointId::Number),
+            "\\PC{1,20}".prop_map(|text| PointId::text(&text).expect("short")),
+        ]
+    }
+
+    proptest! {
+        #[test]
+        fn a_point_is_read_back_as_it_was_written(
+            id in any_id(), text in prop::option::of("\\PC{0,20}"), with_payload in any::<bool>()
+        ) {
+            let payload = with_payload.then(|| Payload::parse(r#"{"a": [1, "é"]}"#).expect("an object"));
+            let bytes = point_bytes(&id, text.as_deref(), payload.as_ref());
+            prop_assert_eq!(read_point(&bytes), Ok(Point { id, payload, text }));
+        }
+
+        #[test]
+        fn damaged_bytes_are_an_error_and_not_a_panic(bytes in prop::collection::vec(any::<u8>(), 0..40)) {
+            _ = read_point(&bytes);
+            _ = read_id(IDS, &bytes);
+            _ = read_list(&bytes, 3, 10);
+            _ = read_vector(VECTORS, &bytes, 3);
+            _ = read_pair(STATES, &bytes);
+        }
+
+        #[test]
+        fn keys_sort_as_their_numbers_do(a in any::<(u32, u32)>(), b in any::<(u32, u32)>()) {
+            prop_assert_eq!(a.cmp(&b), pair_key(a.0, a.1).cmp(&pair_key(b.0, b.1)));
+            prop_assert_eq!(read_pair(STATES, &pair_key(a.0, a.1)), Ok(a));
+        }
+    }
+}

@@ -1,0 +1,92 @@
+//! A set of rows as bits, shared like the rows themselves.
+
+use std::sync::Arc;
+
+/// A set of row numbers. A clone is shared until one of the two changes.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct RowSet {
+    words: Arc<Vec<u64>>,
+    len: usize,
+}
+
+impl RowSet {
+    /// How many rows are in the set.
+    pub(crate) fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Whether `row` is in the set.
+    pub(crate) fn contains(&self, row: u32) -> bool {
+        self.words.get(row as usize / 64).is_some_and(|word| word >> (row % 64) & 1 == 1)
+    }
+
+    /// Adds `row`; says whether it was new.
+    pub(crate) fn insert(&mut self, row: u32) -> bool {
+        if self.contains(row) {
+            return false;
+        }
+        let words = Arc::make_mut(&mut self.words);
+        let word = row as usize / 64;
+        if word >= words.len() {
+            words.resize(word + 1, 0);
+        }
+        words[word] |= 1 << (row % 64);
+        self.len += 1;
+        true
+    }
+
+    /// Takes `row` out; says whether it was there.
+    pub(crate) fn remove(&mut self, row: u32) -> bool {
+        if !self.contains(row) {
+            return false;
+        }
+        Arc::make_mut(&mut self.words)[row as usize / 64] &= !(1 << (row % 64));
+        self.len -= 1;
+        true
+    }
+
+    /// The rows, ascending.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = u32> + '_ {
+        (0_u32..).zip(self.words.iter()).flat_map(|(place, &word)| {
+            let mut rest = word;
+            std::iter::from_fn(move || {
+                let bit = rest.trailing_zeros();
+                rest &= rest.wrapping_sub(1);
+                (bit < 64).then(|| place * 64 + bit)
+            })
+        })
+    }
+}
+
+impl FromIterator<u32> for RowSet {
+    fn from_iter<I: IntoIterator<Item = u32>>(rows: I) -> RowSet {
+        let mut set = RowSet::default();
+        rows.into_iter().for_each(|row| _ = set.insert(row));
+        set
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn it_is_the_set_a_tree_would_be(changes in prop::collection::vec((any::<bool>(), 0_u32..300), 0..200)) {
+            let (mut bits, mut tree) = (RowSet::default(), BTreeSet::new());
+            for (add, row) in changes {
+                if add {
+                    prop_assert_eq!(bits.insert(row), tree.insert(row));
+                } else {
+                    prop_assert_eq!(bits.remove(row), tree.remove(&row));
+                }
+            }
+            prop_assert_eq!(bits.len(), tree.len());
+            prop_assert!(bits.iter().eq(tree.iter().copied()));
+        }
+    }
+}

@@ -1,0 +1,160 @@
+//! What a reader sees: one state of a collection that never changes under it.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use dehub_store::OwnedView;
+use dehub_vector::{Chunked, Metric, PointId, Vector, dot};
+
+use crate::graph::Graph;
+use crate::record::{IDS, POINTS, damaged, id_key, read_point, read_u32, row_key};
+use crate::row_set::RowSet;
+use crate::{BankInfo, CollectionConfig, Correction, Name, Point, ReadError};
+
+/// An immutable state of a collection, after some commit and before the next.
+pub struct Snapshot {
+    pub(crate) config: CollectionConfig,
+    pub(crate) view: OwnedView,
+    pub(crate) sequence: u64,
+    pub(crate) vectors: Chunked,
+    /// `‖p‖²/2` of each row, under the Euclidean metric.
+    pub(crate) half_norms: Option<Chunked>,
+    /// A bound on every vector's length.
+    pub(crate) norm_max: f32,
+    pub(crate) live: RowSet,
+    pub(crate) graph: Option<Arc<Graph>>,
+    pub(crate) banks: BTreeMap<Name, (BankInfo, Chunked)>,
+    pub(crate) corrections: BTreeMap<Name, Correction>,
+}
+
+/// The gallery in numbers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct GalleryInfo {
+    /// Points that can be found.
+    pub points: usize,
+    /// Nodes of the graph, if there is one; points with equal vectors share a node.
+    pub graph_nodes: Option<usize>,
+    /// Points not in the graph yet, which every graph search scans exactly.
+    pub delta: usize,
+}
+
+impl Snapshot {
+    /// What the collection was made with.
+    pub fn config(&self) -> &CollectionConfig {
+        &self.config
+    }
+
+    /// The number of the newest commit in this state.
+    pub fn sequence(&self) -> u64 {
+        self.sequence
+    }
+
+    /// How many points there are.
+    pub fn len(&self) -> usize {
+        self.live.len()
+    }
+
+    /// Whether there is no point.
+    pub fn is_empty(&self) -> bool {
+        self.live.len() == 0
+    }
+
+    /// One more than the largest row a point may have.
+    pub fn row_count(&self) -> u32 {
+        u32::try_from(self.vectors.len()).expect("rows are numbered by u32; the writer refuses more")
+    }
+
+    /// Whether `row` holds a point.
+    pub fn is_live(&self, row: u32) -> bool {
+        self.live.contains(row)
+    }
+
+    /// The rows of all points, in the order they were written.
+    pub fn rows(&self) -> impl Iterator<Item = u32> + '_ {
+        self.live.iter()
+    }
+
+    /// The gallery in numbers.
+    pub fn gallery(&self) -> GalleryInfo {
+        let covered = self.graph.as_ref().map_or(0, |graph| graph.covered());
+        let delta = (covered..self.row_count()).filter(|&row| self.is_live(row)).count();
+        GalleryInfo {
+            points: self.len(),
+            graph_nodes: self.graph.as_ref().map(|graph| graph.len()),
+            delta: if self.graph.is_some() { delta } else { 0 },
+        }
+    }
+
+    /// Whether a walk is possible.
+    pub fn has_graph(&self) -> bool {
+        self.graph.is_some()
+    }
+
+    /// The vector of a row, as stored.
+    pub fn vector(&self, row: u32) -> &[f32] {
+        self.vectors.row(row as usize)
+    }
+
+    /// A stored vector as a query.
+    pub fn query_of(&self, row: u32) -> Vector {
+        // Rescaling a unit vector would change its last bits; what is stored is valid as it is.
+        Vector::stored(self.vector(row))
+    }
+
+    /// The raw similarity of a query and a row.
+    pub fn similarity(&self, query: &Vector, row: u32) -> f32 {
+        let product = dot(query.as_slice(), self.vector(row));
+        match (self.config.metric, &self.half_norms) {
+            (Metric::Euclidean, Some(halves)) => product - (halves.at(row as usize) + query.half_squared_norm()),
+            (Metric::Cosine | Metric::Dot | Metric::Euclidean, _) => product,
+        }
+    }
+
+    /// The row of the point with this id.
+    pub fn find(&self, id: &PointId) -> Result<Option<u32>, ReadError> {
+        let Some(bytes) = self.view.get(IDS, &id_key(id))? else { return Ok(None) };
+        let row = read_u32(IDS, &bytes)?;
+        if !self.is_live(row) {
+            return Err(damaged(IDS, format!("id {id} leads to row {row}, which holds no point")).into());
+        }
+        Ok(Some(row))
+    }
+
+    /// The points of some rows, in that order.
+    pub fn points(&self, rows: &[u32]) -> Result<Vec<Point>, ReadError> {
+        let keys: Vec<_> = rows.iter().map(|&row| row_key(row)).collect();
+        let values = self.view.get_many(POINTS, &keys)?;
+        let read = |(value, row): (Option<Vec<u8>>, &u32)| {
+            let bytes = value.ok_or_else(|| damaged(POINTS, format!("row {row} has no record")))?;
+            Ok(read_point(&bytes)?)
+        };
+        values.into_iter().zip(rows).map(read).collect()
+    }
+
+    /// The banks, by name.
+    pub fn banks(&self) -> impl ExactSizeIterator<Item = &BankInfo> {
+        self.banks.values().map(|(info, _)| info)
+    }
+
+    /// The bank with this name.
+    pub fn bank(&self, name: &str) -> Option<&BankInfo> {
+        self.banks().find(|info| info.name.as_str() == name)
+    }
+
+    /// At most `most` entries of a bank as queries, evenly spread over it; none if it does not exist.
+    pub fn bank_queries(&self, name: &Name, most: usize) -> Vec<Vector> {
+        let Some((_, vectors)) = self.banks.get(name) else { return Vec::new() };
+        let (len, taken) = (vectors.len(), vectors.len().min(most));
+        (0..taken).map(|place| Vector::stored(vectors.row(place * len / taken))).collect()
+    }
+
+    /// The correction with this name.
+    pub fn correction(&self, name: &str) -> Option<&Correction> {
+        self.corrections.iter().find(|(own, _)| own.as_str() == name).map(|(_, correction)| correction)
+    }
+
+    /// The corrections, by name.
+    pub fn corrections(&self) -> impl ExactSizeIterator<Item = &Correction> {
+        self.corrections.values()
+    }
+}

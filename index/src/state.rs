@@ -1,0 +1,167 @@
+//! The writer's state: everything a commit changes, in memory. The next state is made beside the
+//! present one and takes its place only after its batch is durable.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use dehub_normalize::{Activation, BankKind, Method, Statistic, Term};
+use dehub_vector::{Chunked, Metric, PointId, Vector};
+
+use crate::bank::Bank;
+use crate::correction::{Column, Correction, CorrectionInfo};
+use crate::graph::Graph;
+use crate::record::{Counters, CorrectionRecord, SetKind, SetRecord};
+use crate::row_set::RowSet;
+use crate::{CollectionConfig, Name};
+
+/// Everything the store holds that answers depend on, but for ids, payloads and texts.
+#[derive(Debug, Clone)]
+pub(crate) struct State {
+    pub(crate) config: CollectionConfig,
+    pub(crate) counters: Counters,
+    pub(crate) vectors: Chunked,
+    pub(crate) half_norms: Option<Chunked>,
+    pub(crate) norm_max: f32,
+    pub(crate) live: RowSet,
+    pub(crate) banks: BTreeMap<Name, Bank>,
+    pub(crate) sets: BTreeMap<u32, Set>,
+    pub(crate) corrections: BTreeMap<Name, CorrectionRecord>,
+    pub(crate) graph: Option<Arc<Graph>>,
+}
+
+/// What one fitted statistic or gate serves.
+#[derive(Debug, Clone)]
+pub(crate) struct Set {
+    pub(crate) bank: Name,
+    pub(crate) fitted: Fitting,
+}
+
+#[derive(Debug, Clone)]
+pub(crate) enum Fitting {
+    Column { statistic: Statistic, column: Column },
+    Gate { activation: Arc<Activation>, rows: RowSet },
+}
+
+impl Set {
+    pub(crate) fn gate(bank: Name, activation: Activation) -> Set {
+        let rows = activation.rows().into_iter().collect();
+        Set { bank, fitted: Fitting::Gate { activation: Arc::new(activation), rows } }
+    }
+
+    pub(crate) fn kind(&self) -> SetKind {
+        match &self.fitted {
+            Fitting::Column { statistic, .. } => kind_of(*statistic),
+            Fitting::Gate { activation, .. } => SetKind::Activation { k: activation.k() },
+        }
+    }
+
+    pub(crate) fn record(&self) -> SetRecord {
+        let center = match &self.fitted {
+            Fitting::Column { column, .. } => column.center(),
+            Fitting::Gate { .. } => 0.0,
+        };
+        SetRecord { bank: self.bank.clone(), kind: self.kind(), center }
+    }
+}
+
+pub(crate) fn kind_of(statistic: Statistic) -> SetKind {
+    match statistic {
+        Statistic::LogSumExp { beta } => SetKind::LogSumExp { beta },
+        Statistic::TopMean { k } => SetKind::TopMean { k },
+    }
+}
+
+impl State {
+    pub(crate) fn new(config: CollectionConfig) -> State {
+        let half_norms = match config.metric {
+            Metric::Cosine | Metric::Dot => None,
+            Metric::Euclidean => Some(Chunked::new(1)),
+        };
+        State {
+            config,
+            counters: Counters::default(),
+            vectors: Chunked::new(config.dim.get()),
+            half_norms,
+            norm_max: 0.0,
+            live: RowSet::default(),
+            banks: BTreeMap::new(),
+            sets: BTreeMap::new(),
+            corrections: BTreeMap::new(),
+            graph: None,
+        }
+    }
+
+    /// Appends a row; it is not live yet.
+    pub(crate) fn push_row(&mut self, vector: &Vector) {
+        let half = vector.half_squared_norm();
+        self.norm_max = self.norm_max.max((2.0 * half).sqrt());
+        if let Some(halves) = &mut self.half_norms {
+            halves.push(&[half]);
+        }
+        self.vectors.push(vector.as_slice());
+    }
+
+    pub(crate) fn row_count(&self) -> u32 {
+        u32::try_from(self.vectors.len()).expect("rows are numbered by u32; a write beyond is refused")
+    }
+
+    pub(crate) fn find_set(&self, bank: &Name, kind: SetKind) -> Option<u32> {
+        self.sets.iter().find(|(_, set)| set.bank == *bank && set.kind() == kind).map(|(&number, _)| number)
+    }
+
+    /// The bank a correction takes for a kind.
+    pub(crate) fn bank_for(record: &CorrectionRecord, kind: BankKind) -> Option<&Name> {
+        match kind {
+            BankKind::Query => record.query_bank.as_ref(),
+            BankKind::Gallery => record.gallery_bank.as_ref(),
+        }
+    }
+
+    /// The correction as readers get it; `None` if a part is missing.
+    pub(crate) fn serve(&self, name: &Name, record: &CorrectionRecord) -> Option<Correction> {
+        let method: Method = record.method.parse().ok()?;
+        let mut columns = Vec::new();
+        let mut gates = Vec::new();
+        for Term { bank, statistic } in method.terms() {
+            let bank = State::bank_for(record, bank)?;
+            match &self.sets.get(&self.find_set(bank, kind_of(statistic))?)?.fitted {
+                Fitting::Column { column, .. } => columns.push(column.clone()),
+                Fitting::Gate { .. } => return None,
+            }
+            if let Some(k) = method.gate() {
+                match &self.sets.get(&self.find_set(bank, SetKind::Activation { k })?)?.fitted {
+                    Fitting::Gate { rows, .. } => gates.push(rows.clone()),
+                    Fitting::Column { .. } => return None,
+                }
+            }
+        }
+        let info = CorrectionInfo {
+            name: name.clone(),
+            version: record.version,
+            method,
+            query_bank: record.query_bank.clone(),
+            gallery_bank: record.gallery_bank.clone(),
+            sequence: record.sequence,
+            activated: gates.iter().map(RowSet::len).collect(),
+        };
+        Some(Correction { info, columns, gates })
+    }
+
+    /// The sets a correction serves from.
+    pub(crate) fn sets_of(&self, record: &CorrectionRecord) -> Vec<u32> {
+        let Ok(method) = record.method.parse::<Method>() else { return Vec::new() };
+        let gate = method.gate().map(|k| SetKind::Activation { k });
+        let kinds = |term: &Term| std::iter::once(kind_of(term.statistic)).chain(gate).collect::<Vec<_>>();
+        let find = |term: &Term| {
+            let bank = State::bank_for(record, term.bank);
+            let found = |kind| bank.and_then(|bank| self.find_set(bank, kind));
+            kinds(term).into_iter().filter_map(found).collect::<Vec<_>>()
+        };
+        method.terms().iter().flat_map(find).collect()
+    }
+
+    /// For each bank with sets, the entry that is the point `id`, if any.
+    pub(crate) fn own_entry(&self, bank: &Name, id: &PointId) -> Option<u32> {
+        self.banks.get(bank).and_then(|bank| bank.own_entry(id))
+    }
+}

@@ -1,0 +1,157 @@
+//! Fitting and dropping corrections.
+
+use std::collections::BTreeMap;
+
+use dehub_normalize::{Bank as FitBank, BankKind, Method, Points, Statistic, Term, fit_activation, fit_states};
+
+use super::Draft;
+use super::banks::unknown_bank;
+use crate::record::{CORRECTIONS, CorrectionRecord, SetKind};
+use crate::state::{Set, State, kind_of};
+use crate::{FitReport, Name, WriteError};
+
+/// A correction to fit.
+#[derive(Debug, Clone, PartialEq)]
+pub struct FitInput {
+    /// Its name; an existing correction of this name is replaced, under the next version.
+    pub name: Name,
+    /// The method and its parameters.
+    pub method: Method,
+    /// The query bank.
+    pub query_bank: Option<Name>,
+    /// The gallery bank, for methods that use one.
+    pub gallery_bank: Option<Name>,
+}
+
+impl Draft<'_> {
+    /// Fits corrections together: each bank is passed over once, whatever is computed from it.
+    pub(crate) fn fit(&mut self, inputs: &[FitInput]) -> Result<FitReport, WriteError> {
+        inputs.iter().try_for_each(|input| check(&self.next, input))?;
+        let mut report = FitReport::default();
+        let mut wanted: BTreeMap<Name, Vec<SetKind>> = BTreeMap::new();
+        for input in inputs {
+            for Term { bank, statistic } in input.method.terms() {
+                let Some(name) = bank_of(input, bank) else { continue };
+                let kinds = wanted.entry(name.clone()).or_default();
+                let gate = input.method.gate().map(|k| SetKind::Activation { k });
+                for kind in std::iter::once(kind_of(statistic)).chain(gate) {
+                    let ready = self.next.find_set(name, kind).is_some() || kinds.contains(&kind);
+                    if !ready {
+                        kinds.push(kind);
+                    }
+                    if kind == kind_of(statistic) {
+                        (if ready { &mut report.shared } else { &mut report.computed }).push(statistic);
+                    }
+                }
+            }
+        }
+        for (bank, kinds) in wanted.into_iter().filter(|(_, kinds)| !kinds.is_empty()) {
+            self.fit_sets(&bank, &kinds)?;
+        }
+        for input in inputs {
+            let version = self.next.corrections.get(&input.name).map_or(1, |record| record.version + 1);
+            let uses = |kind| input.method.terms().iter().any(|term| term.bank == kind);
+            let record = CorrectionRecord {
+                method: input.method.to_string(),
+                version,
+                query_bank: input.query_bank.clone().filter(|_| uses(BankKind::Query)),
+                gallery_bank: input.gallery_bank.clone().filter(|_| uses(BankKind::Gallery)),
+                sequence: self.next.counters.sequence,
+            };
+            self.put_correction(&input.name, record);
+        }
+        self.remove_unused_sets();
+        Ok(report)
+    }
+
+    /// Drops a correction, and what only it was served from.
+    pub(crate) fn drop_correction(&mut self, name: &Name) -> Result<(), WriteError> {
+        if self.next.corrections.remove(name).is_none() {
+            let found: Vec<_> = self.next.corrections.keys().map(Name::as_str).collect();
+            let found = if found.is_empty() { "none".to_owned() } else { found.join(", ") };
+            return Err(WriteError::UnknownCorrection { correction: name.clone(), found });
+        }
+        self.visible.delete(CORRECTIONS, name.as_str().as_bytes());
+        self.remove_unused_sets();
+        Ok(())
+    }
+
+    fn remove_unused_sets(&mut self) {
+        let used: Vec<u32> =
+            self.next.corrections.values().flat_map(|record| self.next.sets_of(record)).collect();
+        let unused: Vec<u32> = self.next.sets.keys().copied().filter(|number| !used.contains(number)).collect();
+        unused.into_iter().for_each(|number| self.remove_set(number));
+    }
+
+    fn fit_sets(&mut self, name: &Name, kinds: &[SetKind]) -> Result<(), WriteError> {
+        let Some(bank) = self.next.banks.get(name).cloned() else { return Err(unknown_bank(&self.next, name)) };
+        let own = self.own_entries(&bank)?;
+        let state = self.next.clone();
+        let points = Points {
+            vectors: &state.vectors,
+            live: &|row| state.live.contains(row),
+            own_entry: &|row| own.get(&row).copied(),
+        };
+        let fit_bank = FitBank { vectors: &bank.vectors, metric: state.config.metric };
+        let statistics: Vec<Statistic> = kinds.iter().copied().filter_map(statistic_of).collect();
+        let states = fit_states(&points, 0, fit_bank, 0, &statistics);
+        for (statistic, states) in statistics.into_iter().zip(&states) {
+            self.install_column(name, statistic, states)?;
+        }
+        let entries: Vec<u32> = (0..bank.entries()).collect();
+        for kind in kinds {
+            if let SetKind::Activation { k } = *kind {
+                let activation = fit_activation(&points, 0, fit_bank, &entries, k);
+                let number = self.new_set();
+                let lists = activation.lists().iter().enumerate();
+                lists.for_each(|(entry, list)| self.put_list(number, entry, list));
+                self.install(number, Set::gate(name.clone(), activation));
+            }
+        }
+        Ok(())
+    }
+}
+
+fn statistic_of(kind: SetKind) -> Option<Statistic> {
+    match kind {
+        SetKind::LogSumExp { beta } => Some(Statistic::LogSumExp { beta }),
+        SetKind::TopMean { k } => Some(Statistic::TopMean { k }),
+        SetKind::Activation { .. } => None,
+    }
+}
+
+fn bank_of(input: &FitInput, kind: BankKind) -> Option<&Name> {
+    match kind {
+        BankKind::Query => input.query_bank.as_ref(),
+        BankKind::Gallery => input.gallery_bank.as_ref(),
+    }
+}
+
+fn check(state: &State, input: &FitInput) -> Result<(), WriteError> {
+    let method = input.method.to_string();
+    for Term { bank: kind, statistic } in input.method.terms() {
+        let Some(name) = bank_of(input, kind) else {
+            return Err(WriteError::NoBank { method, kind });
+        };
+        let bank = state.banks.get(name).ok_or_else(|| unknown_bank(state, name))?;
+        if bank.kind != kind {
+            return Err(WriteError::BankKind { bank: name.clone(), wanted: kind, found: bank.kind });
+        }
+        let found = bank.vectors.len();
+        if found == 0 {
+            return Err(WriteError::EmptyBank { bank: name.clone() });
+        }
+        match statistic {
+            Statistic::TopMean { k: wanted } if wanted > found => {
+                return Err(WriteError::MoreThanBank { method, wanted, bank: name.clone(), found });
+            }
+            Statistic::TopMean { .. } | Statistic::LogSumExp { .. } => {}
+        }
+    }
+    match input.method.gate() {
+        Some(wanted) if wanted > state.live.len() => {
+            Err(WriteError::MoreThanPoints { method, wanted, found: state.live.len() })
+        }
+        _ => Ok(()),
+    }
+}

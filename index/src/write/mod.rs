@@ -1,0 +1,125 @@
+//! Writes: each makes the next state beside the present one, and a batch that leads to it.
+//!
+//! Data too large for one batch is put first under numbers that no record names yet. It becomes
+//! visible with the last batch, which names it, or never.
+
+mod banks;
+mod corrections;
+mod points;
+
+use std::collections::HashMap;
+
+use dehub_normalize::State as PointState;
+use dehub_store::{Batch, Durability, Store};
+use dehub_vector::PointId;
+
+use crate::bank::Bank;
+use crate::open::row_of;
+use crate::record::{
+    COUNTERS_KEY, CORRECTIONS, META, SETS, STATES, id_key, list_bytes, pair_key, row_key, to_json,
+};
+use crate::state::{Set, State};
+use crate::{Name, WriteError};
+
+pub use corrections::FitInput;
+
+/// Hidden data is committed in pieces of this size, a small part of the store's limit.
+const PIECE_BYTES: usize = 32 * 1024 * 1024;
+
+/// A write in the making.
+pub(crate) struct Draft<'a> {
+    store: &'a Store,
+    /// The state after this write.
+    pub(crate) next: State,
+    visible: Batch,
+    hidden: Batch,
+    /// Ids this write gives a row or takes it from.
+    ids: HashMap<PointId, Option<u32>>,
+}
+
+impl<'a> Draft<'a> {
+    pub(crate) fn new(store: &'a Store, state: &State) -> Draft<'a> {
+        let mut next = state.clone();
+        next.counters.sequence += 1;
+        Draft { store, next, visible: Batch::default(), hidden: Batch::default(), ids: HashMap::new() }
+    }
+
+    /// Makes the write durable and gives the state that is now true.
+    pub(crate) fn commit(mut self) -> Result<State, WriteError> {
+        self.next.counters.next_row = self.next.row_count();
+        self.visible.put(META, COUNTERS_KEY, &to_json(&self.next.counters));
+        if !self.hidden.is_empty() {
+            self.store.commit(self.hidden, Durability::Relaxed)?;
+        }
+        // Syncing the last batch syncs the log before it.
+        self.store.commit(self.visible, Durability::Strict)?;
+        Ok(self.next)
+    }
+
+    /// Puts data that no record names before this write is committed.
+    fn put_hidden(&mut self, family: dehub_store::Family, key: &[u8], value: &[u8]) -> Result<(), WriteError> {
+        self.hidden.put(family, key, value);
+        if self.hidden.bytes() >= PIECE_BYTES {
+            self.store.commit(std::mem::take(&mut self.hidden), Durability::Relaxed)?;
+        }
+        Ok(())
+    }
+
+    /// The row of an id as this write leaves it.
+    fn row(&self, id: &PointId) -> Result<Option<u32>, WriteError> {
+        match self.ids.get(id) {
+            Some(row) => Ok(*row),
+            None => Ok(row_of(self.store, &id_key(id))?),
+        }
+    }
+
+    /// Row → entry, for the entries of a bank that are points of this collection.
+    fn own_entries(&self, bank: &Bank) -> Result<HashMap<u32, u32>, WriteError> {
+        let mut own = HashMap::new();
+        for (id, &entry) in bank.by_id.iter() {
+            if bank.own_entry(id).is_some() && let Some(row) = self.row(id)? {
+                own.insert(row, entry);
+            }
+        }
+        Ok(own)
+    }
+
+    /// A number for a new set, whose place in the store is empty.
+    fn new_set(&mut self) -> u32 {
+        let number = self.next.counters.next_set;
+        self.next.counters.next_set += 1;
+        // An interrupted write may have left states under this number.
+        self.hidden.delete_range(STATES, &pair_key(number, 0), &pair_key(number, u32::MAX));
+        number
+    }
+
+    fn put_state(&mut self, set: u32, row: u32, state: &PointState) {
+        self.visible.put(STATES, &pair_key(set, row), &state.encode());
+    }
+
+    fn put_list(&mut self, set: u32, entry: usize, list: &[dehub_vector::Candidate]) {
+        let entry = u32::try_from(entry).expect("below BANK_ENTRIES_MAX");
+        self.visible.put(STATES, &pair_key(set, entry), &list_bytes(list));
+    }
+
+    /// Makes a set known under its number.
+    fn install(&mut self, number: u32, set: Set) {
+        self.visible.put(SETS, &row_key(number), &to_json(&set.record()));
+        self.next.sets.insert(number, set);
+    }
+
+    fn remove_set(&mut self, number: u32) {
+        self.visible.delete(SETS, &row_key(number));
+        self.visible.delete_range(STATES, &pair_key(number, 0), &pair_key(number, u32::MAX));
+        self.next.sets.remove(&number);
+    }
+
+    fn put_correction(&mut self, name: &Name, record: crate::record::CorrectionRecord) {
+        self.visible.put(CORRECTIONS, name.as_str().as_bytes(), &to_json(&record));
+        self.next.corrections.insert(name.clone(), record);
+    }
+
+    fn sets_over(&self, bank: &Name) -> Vec<u32> {
+        self.next.sets.iter().filter(|(_, set)| set.bank == *bank).map(|(&number, _)| number).collect()
+    }
+}

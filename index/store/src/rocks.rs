@@ -1,0 +1,269 @@
+//! The only file that names RocksDB: how it is opened, how it reads and writes, what its errors mean.
+//!
+//! Quirks of RocksDB 11 and its binding that this package works around; each has a test:
+//! - An error is a string. Its kind is a prefix, the system's reason is the end.
+//! - The lock on a directory belongs to the process *and the path as spelled*: opening one directory in one process by
+//!   two paths succeeds. So paths are made canonical first. Closing any other descriptor of the file `LOCK` drops the
+//!   lock, so nothing here opens that file.
+//! - Creating a database next to data files without `CURRENT` deletes or replays them.
+//! - Creating families is not atomic with creating the database.
+//! - A range deletion with its ends swapped fails after it was logged, and the database refuses writes from then on.
+//! - A write batch drops a key or value of 4 GiB or more without saying so.
+//! - An iterator that failed looks like one that ended, until its status is asked.
+//! - A manual compaction reports nothing.
+//! - A family named twice on opening leaks a handle.
+
+use std::path::Path;
+
+use rocksdb::checkpoint::Checkpoint;
+use rocksdb::{
+    BlockBasedOptions, BottommostLevelCompaction, Cache, ColumnFamily, ColumnFamilyDescriptor,
+    CompactOptions, DBCompressionType, DBIteratorWithThreadMode, DBRecoveryMode, DBWithThreadMode, Direction,
+    ErrorKind, IteratorMode, LogLevel, Options, ReadOptions, SingleThreaded, SnapshotWithThreadMode,
+    WaitForCompactOptions, WriteBatch, WriteOptions,
+};
+
+use crate::batch::ChangeRef;
+use crate::{Batch, Family, Holder};
+
+/// A database whose families are fixed when it is opened.
+pub(crate) type Database = DBWithThreadMode<SingleThreaded>;
+pub(crate) type Snapshot<'a> = SnapshotWithThreadMode<'a, Database>;
+pub(crate) type Rows<'a> = DBIteratorWithThreadMode<'a, Database>;
+pub(crate) type EngineError = rocksdb::Error;
+pub(crate) type FamilyHandle = ColumnFamily;
+
+/// The family every RocksDB database has; a store keeps nothing in it.
+const DEFAULT_FAMILY: &str = rocksdb::DEFAULT_COLUMN_FAMILY_NAME;
+
+/// Recent writes of all families together, before they become table files. A server keeps several collections open, and
+/// 64 MiB is still large against the batches it commits.
+const WRITE_BUFFER_BYTES: usize = 64 * 1024 * 1024;
+
+/// Table blocks kept decompressed, for all families together. The engine holds vectors and columns in memory itself;
+/// what it reads again and again from here are payloads of hits, which are small.
+const BLOCK_CACHE_BYTES: usize = 64 * 1024 * 1024;
+
+/// Table files kept open. Four open collections fit the usual limit of 1024 descriptors per process.
+const OPEN_FILES_MAX: i32 = 256;
+
+/// The log is replayed on opening, at roughly 100 MB/s; without this limit a family that is rarely written keeps
+/// gigabytes of it alive.
+const LOG_BYTES_MAX: u64 = 256 * 1024 * 1024;
+
+/// RocksDB starts a new text log whenever it opens a database. The last few are enough to explain a failure.
+const INFO_LOGS_KEPT: usize = 4;
+
+/// At level "warn" a text log is short; the limit is for a disk that complains without end.
+const INFO_LOG_BYTES_MAX: usize = 1024 * 1024;
+
+/// Bits per key at which a lookup of an absent key reads a table file in vain one time in a hundred.
+const BLOOM_BITS_PER_KEY: f64 = 10.0;
+
+/// One flush and one compaction at a time: the smallest machine has two cores, and searches need them.
+const BACKGROUND_JOBS: i32 = 2;
+
+/// Whether opening makes a new database.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Mode {
+    /// There must be none.
+    Create,
+    /// There may be one that lacks families.
+    Complete,
+    /// There must be one.
+    Open,
+}
+
+pub(crate) fn open(path: &Path, families: &[Family], mode: Mode) -> Result<Database, EngineError> {
+    open_named(path, families.iter().map(|family| family.name()), mode)
+}
+
+/// Whether nothing was ever written to the database at `path`, which must have exactly the families `names`.
+pub(crate) fn is_blank(path: &Path, names: &[String]) -> Result<bool, EngineError> {
+    let database = open_named(path, names.iter().map(String::as_str), Mode::Open)?;
+    Ok(database.latest_sequence_number() == 0)
+}
+
+fn open_named<'a>(
+    path: &Path,
+    names: impl Iterator<Item = &'a str>,
+    mode: Mode,
+) -> Result<Database, EngineError> {
+    let mut options = options();
+    options.create_if_missing(mode != Mode::Open);
+    options.create_missing_column_families(mode != Mode::Open);
+    options.set_error_if_exists(mode == Mode::Create);
+    let mut names: Vec<&str> = names.chain([DEFAULT_FAMILY]).collect();
+    names.sort_unstable();
+    names.dedup();
+    let families = names.into_iter().map(|name| ColumnFamilyDescriptor::new(name, options.clone()));
+    Database::open_cf_descriptors(&options, path, families.collect::<Vec<_>>())
+}
+
+/// The families of the database at `path`, whether or not somebody has it open.
+pub(crate) fn family_names(path: &Path) -> Result<Vec<String>, EngineError> {
+    let mut names = Database::list_cf(&Options::default(), path)?;
+    names.retain(|name| name != DEFAULT_FAMILY);
+    Ok(names)
+}
+
+/// One set of options for the database and all its families; they share its write buffer and its cache.
+fn options() -> Options {
+    let mut options = Options::default();
+    options.set_paranoid_checks(true);
+    // A torn tail is a commit that was not acknowledged. Whatever follows a hole in the log is not replayed either, so
+    // that what is there after a crash is a prefix of the commits.
+    options.set_wal_recovery_mode(DBRecoveryMode::PointInTime);
+    options.set_max_total_wal_size(LOG_BYTES_MAX);
+    options.set_db_write_buffer_size(WRITE_BUFFER_BYTES);
+    options.set_max_open_files(OPEN_FILES_MAX);
+    options.set_max_background_jobs(BACKGROUND_JOBS);
+    options.set_log_level(LogLevel::Warn);
+    options.set_keep_log_file_num(INFO_LOGS_KEPT);
+    options.set_max_log_file_size(INFO_LOG_BYTES_MAX);
+    // Nobody reads the statistics that RocksDB would otherwise gather on a timer.
+    options.set_stats_dump_period_sec(0);
+    options.set_stats_persist_period_sec(0);
+    // LZ4 costs next to nothing where data is rewritten often; most of it ends up in the last level, where zstd halves it.
+    options.set_compression_type(DBCompressionType::Lz4);
+    options.set_bottommost_compression_type(DBCompressionType::Zstd);
+    options.set_block_based_table_factory(&table_options());
+    options
+}
+
+fn table_options() -> BlockBasedOptions {
+    let mut table = BlockBasedOptions::default();
+    table.set_block_cache(&Cache::new_lru_cache(BLOCK_CACHE_BYTES));
+    // Indexes and filters count against the cache, or memory would grow with the number of table files.
+    table.set_cache_index_and_filter_blocks(true);
+    table.set_cache_index_and_filter_blocks_with_high_priority(true);
+    table.set_pin_l0_filter_and_index_blocks_in_cache(true);
+    table.set_bloom_filter(BLOOM_BITS_PER_KEY, false);
+    table
+}
+
+/// Reads of the newest commit, or of the moment of `snapshot`.
+pub(crate) fn read_options(snapshot: Option<&Snapshot<'_>>) -> ReadOptions {
+    let mut options = ReadOptions::default();
+    options.set_verify_checksums(true);
+    if let Some(snapshot) = snapshot {
+        options.set_snapshot(snapshot);
+    }
+    options
+}
+
+pub(crate) fn get(
+    database: &Database,
+    family: &FamilyHandle,
+    key: &[u8],
+    snapshot: Option<&Snapshot<'_>>,
+) -> Result<Option<Vec<u8>>, EngineError> {
+    database.get_cf_opt(family, key, &read_options(snapshot))
+}
+
+/// The values of `keys`, in their order, all of one moment.
+pub(crate) fn get_many<K: AsRef<[u8]>>(
+    database: &Database,
+    family: &FamilyHandle,
+    keys: &[K],
+    snapshot: Option<&Snapshot<'_>>,
+) -> Result<Vec<Option<Vec<u8>>>, EngineError> {
+    let values = database.batched_multi_get_cf_opt(family, keys, false, &read_options(snapshot));
+    values.into_iter().map(|value| Ok(value?.map(|bytes| bytes.to_vec()))).collect()
+}
+
+pub(crate) fn rows<'a>(
+    database: &'a Database,
+    family: &FamilyHandle,
+    from: &[u8],
+    to: Option<&[u8]>,
+    snapshot: Option<&Snapshot<'_>>,
+) -> Rows<'a> {
+    let mut options = read_options(snapshot);
+    if let Some(to) = to {
+        options.set_iterate_upper_bound(to);
+    }
+    database.iterator_cf_opt(family, options, IteratorMode::From(from, Direction::Forward))
+}
+
+/// Translates a batch; the error is the first family the database was not opened with.
+pub(crate) fn write_batch(database: &Database, batch: &Batch) -> Result<WriteBatch, Family> {
+    let mut writes = WriteBatch::with_capacity_bytes(batch.bytes());
+    for change in batch.iter() {
+        let handle = database.cf_handle(change.family().name()).ok_or(change.family())?;
+        match change {
+            ChangeRef::Put { key, value, .. } => writes.put_cf(handle, key, value),
+            ChangeRef::Delete { key, .. } => writes.delete_cf(handle, key),
+            ChangeRef::DeleteRange { from, to, .. } => writes.delete_range_cf(handle, from, to),
+        }
+    }
+    Ok(writes)
+}
+
+pub(crate) fn write(database: &Database, writes: WriteBatch, synced: bool) -> Result<(), EngineError> {
+    let mut options = WriteOptions::default();
+    options.set_sync(synced);
+    database.write_opt(writes, &options)
+}
+
+pub(crate) fn sync_log(database: &Database) -> Result<(), EngineError> {
+    database.flush_wal(true)
+}
+
+pub(crate) fn checkpoint(database: &Database, into: &Path) -> Result<(), EngineError> {
+    Checkpoint::new(database)?.create_checkpoint(into)
+}
+
+/// Rewrites each family into its last level, without what was deleted or replaced.
+pub(crate) fn compact(database: &Database, families: &[Family]) -> Result<(), EngineError> {
+    let mut options = CompactOptions::default();
+    options.set_bottommost_level_compaction(BottommostLevelCompaction::ForceOptimized);
+    for handle in families.iter().filter_map(|family| database.cf_handle(family.name())) {
+        database.flush_cf(handle)?;
+        database.compact_range_cf_opt(handle, None::<&[u8]>, None::<&[u8]>, &options);
+    }
+    // The call above has no result; a compaction that failed leaves an error that this one returns.
+    database.wait_for_compact(&WaitForCompactOptions::default())
+}
+
+/// What an error of RocksDB means to us.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Fault {
+    InUse(Holder),
+    Denied,
+    Corrupt,
+    /// A file that should be there is not.
+    FileMissing,
+    AlreadyExists,
+    /// What was asked does not fit what is stored.
+    Mismatch,
+    Other,
+}
+
+/// Reads the text of an error. The path in its middle may say anything, so only its two ends are looked at.
+pub(crate) fn fault(error: &EngineError) -> Fault {
+    let text: &str = error.as_ref();
+    let kind = error.kind();
+    if kind == ErrorKind::Corruption {
+        return Fault::Corrupt;
+    }
+    if kind == ErrorKind::InvalidArgument {
+        let exists = text.ends_with("(error_if_exists is true)") || text.ends_with("Directory exists");
+        return if exists { Fault::AlreadyExists } else { Fault::Mismatch };
+    }
+    if text.starts_with("IO error: lock hold by current process") {
+        return Fault::InUse(Holder::ThisProcess);
+    }
+    // A file system without locks is not a lock that somebody holds.
+    if text.starts_with("IO error: While lock file") && !text.ends_with("No locks available") {
+        return Fault::InUse(Holder::AnotherProcess);
+    }
+    let denials = ["Permission denied", "Read-only file system", "Operation not permitted"];
+    if denials.iter().any(|denial| text.ends_with(denial)) {
+        return Fault::Denied;
+    }
+    if text.starts_with("IO error: No such file or directory") {
+        return Fault::FileMissing;
+    }
+    Fault::Other
+}

@@ -1,0 +1,15 @@
+//! A collection from outside: what is written is there, what is asked is answered right.
+
+mod catalogue;
+mod crashing;
+mod dump;
+mod graph_file;
+mod growing;
+mod made;
+mod model;
+mod reference;
+mod refusing;
+mod reopening;
+mod scanning;
+mod walking;
+mod wordnet;

@@ -1,0 +1,21 @@
+//! Ids, vectors, scores and the kernels that compare vectors; no input or output.
+//!
+//! Everything above this package trusts its types: a [`Vector`] is finite and, under
+//! [`Metric::Cosine`], of length one; a [`Rows`] block has exactly `dim` numbers a row.
+//! Similarity is always *larger is better*.
+
+mod chunked;
+mod id;
+mod kernel;
+mod metric;
+mod rows;
+mod top;
+mod vector;
+
+pub use chunked::{CHUNK_ROWS, Chunked};
+pub use id::{ID_BYTES_MAX, IdError, PointId};
+pub use kernel::{dot, matrix_product, product_error, squared_distance};
+pub use metric::{Metric, UnknownMetric};
+pub use rows::{Rows, RowsError};
+pub use top::{Candidate, TopK};
+pub use vector::{DIM_MAX, Dim, DimError, Vector, VectorError};

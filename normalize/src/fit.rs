@@ -1,0 +1,190 @@
+//! Fitting: the similarities of points to a bank, block by block, folded into states.
+//! The matrix of all similarities is never stored.
+
+use dehub_vector::{CHUNK_ROWS, Candidate, Chunked, Metric, TopK, dot, matrix_product, product_error};
+use rayon::prelude::*;
+
+use crate::{Activation, State, Statistic};
+
+/// A bank as fitting sees it.
+#[derive(Debug, Clone, Copy)]
+pub struct Bank<'a> {
+    /// One vector an entry.
+    pub vectors: &'a Chunked,
+    /// How entries and points are compared.
+    pub metric: Metric,
+}
+
+/// Points as fitting sees them.
+pub struct Points<'a> {
+    /// One vector a row.
+    pub vectors: &'a Chunked,
+    /// Whether the point of a row exists; rows of deleted points are in no activation set.
+    pub live: &'a (dyn Fn(u32) -> bool + Sync),
+    /// The bank entry that *is* the point of a row, and is left out of its statistics.
+    pub own_entry: &'a (dyn Fn(u32) -> Option<u32> + Sync),
+}
+
+/// The state of each row from `first_row` on, over the entries from `first_entry` on: one list of
+/// states for each of `statistics`, in their order.
+pub fn fit_states(
+    points: &Points<'_>,
+    first_row: usize,
+    bank: Bank<'_>,
+    first_entry: usize,
+    statistics: &[Statistic],
+) -> Vec<Vec<State>> {
+    if statistics.is_empty() {
+        return Vec::new();
+    }
+    let rows = first_row..points.vectors.len();
+    let blocks: Vec<_> = spans(rows).into_par_iter().map(|span| {
+        let mut states: Vec<Vec<State>> =
+            statistics.iter().map(|statistic| vec![statistic.empty(); span.len()]).collect();
+        let mut block = Vec::new();
+        for entries in spans(first_entry..bank.vectors.len()) {
+            similarities(&span, points.vectors, &entries, bank, &mut block);
+            absorb(points, &span, &entries, &block, statistics, &mut states);
+        }
+        states
+    }).collect();
+    let mut joined: Vec<Vec<State>> = vec![Vec::new(); statistics.len()];
+    for block in blocks {
+        for (list, states) in joined.iter_mut().zip(block) {
+            list.extend(states);
+        }
+    }
+    joined
+}
+
+/// The raw `k` best live points, among rows from `first_row` on, of each of `entries`.
+///
+/// A matrix product finds the pairs worth asking about and [`dot`] scores them, so the lists are the
+/// same however points and entries came, and equal vectors tie as they do in a search.
+pub fn fit_activation(
+    points: &Points<'_>,
+    first_row: usize,
+    bank: Bank<'_>,
+    entries: &[u32],
+    k: usize,
+) -> Activation {
+    let lists = entries.par_chunks(CHUNK_ROWS).map(|entries| {
+        let mut gathered = Chunked::new(bank.vectors.width());
+        entries.iter().for_each(|&entry| gathered.push(bank.vectors.row(entry as usize)));
+        let squares: Vec<f32> = (0..gathered.len()).map(|place| square(gathered.row(place))).collect();
+        let mut tops = vec![TopK::new(k); entries.len()];
+        let mut block = Vec::new();
+        let gathered_bank = Bank { vectors: &gathered, ..bank };
+        for span in spans(first_row..points.vectors.len()) {
+            let all = 0..entries.len();
+            similarities(&span, points.vectors, &all, gathered_bank, &mut block);
+            for (row, line) in (span.start..).zip(block.chunks_exact(entries.len())) {
+                let point = points.vectors.row(row);
+                let row = row_number(row);
+                if (points.live)(row) {
+                    let own = (points.own_entry)(row).and_then(|own| entries.iter().position(|&it| it == own));
+                    offer(&mut tops, gathered_bank, &squares, row, point, own, line);
+                }
+            }
+        }
+        tops.into_iter().map(TopK::into_sorted).collect::<Vec<_>>()
+    });
+    Activation::from_lists(k, lists.flatten_iter().collect())
+}
+
+type Span = std::ops::Range<usize>;
+
+/// Cuts a range where chunks end, so that each span lies in one chunk.
+fn spans(range: Span) -> Vec<Span> {
+    let mut spans = Vec::new();
+    let mut start = range.start;
+    while start < range.end {
+        let end = range.end.min((start / CHUNK_ROWS + 1) * CHUNK_ROWS);
+        spans.push(start..end);
+        start = end;
+    }
+    spans
+}
+
+fn within_chunk<'a>(matrix: &'a Chunked, span: &Span) -> &'a [f32] {
+    let first = span.start % CHUNK_ROWS;
+    &matrix.chunk(span.start / CHUNK_ROWS)[first * matrix.width()..(first + span.len()) * matrix.width()]
+}
+
+/// The similarity of each point of `span` to each of `entries`, a line a point.
+fn similarities(span: &Span, points: &Chunked, entries: &Span, bank: Bank<'_>, block: &mut Vec<f32>) {
+    let dim = points.width();
+    let (left, right) = (within_chunk(points, span), within_chunk(bank.vectors, entries));
+    block.clear();
+    block.resize(span.len() * entries.len(), 0.0);
+    matrix_product(left, right, dim, block);
+    match bank.metric {
+        Metric::Cosine | Metric::Dot => {}
+        Metric::Euclidean => {
+            let half_norms = |rows: &[f32]| -> Vec<f32> {
+                rows.chunks_exact(dim).map(|row| square(row) / 2.0).collect()
+            };
+            let (left, right) = (half_norms(left), half_norms(right));
+            for (line, &point) in block.chunks_exact_mut(entries.len()).zip(&left) {
+                line.iter_mut().zip(&right).for_each(|(product, &entry)| *product -= point + entry);
+            }
+        }
+    }
+}
+
+fn absorb(
+    points: &Points<'_>,
+    span: &Span,
+    entries: &Span,
+    block: &[f32],
+    statistics: &[Statistic],
+    states: &mut [Vec<State>],
+) {
+    for (place, line) in block.chunks_exact(entries.len()).enumerate() {
+        let own = (points.own_entry)(row_number(span.start + place)).map(|entry| entry as usize);
+        let cut = own.filter(|own| entries.contains(own)).map(|own| own - entries.start);
+        let (before, after) = cut.map_or((line, &line[line.len()..]), |cut| (&line[..cut], &line[cut + 1..]));
+        for (statistic, states) in statistics.iter().zip(&mut *states) {
+            states[place].absorb(*statistic, before);
+            states[place].absorb(*statistic, after);
+        }
+    }
+}
+
+/// Offers a point to the list of each entry but its own. `line` has its similarities as products.
+fn offer(
+    tops: &mut [TopK],
+    bank: Bank<'_>,
+    squares: &[f32],
+    row: u32,
+    point: &[f32],
+    own: Option<usize>,
+    line: &[f32],
+) {
+    let point_square = square(point);
+    for (entry, ((top, &product), &entry_square)) in tops.iter_mut().zip(line).zip(squares).enumerate() {
+        let floor = top.threshold().map(|worst| worst.score - slack(point.len(), point_square, entry_square));
+        if own != Some(entry) && floor.is_none_or(|floor| product >= floor) {
+            let product = dot(point, bank.vectors.row(entry));
+            let similarity = match bank.metric {
+                Metric::Cosine | Metric::Dot => product,
+                Metric::Euclidean => product - (point_square / 2.0 + entry_square / 2.0),
+            };
+            top.push(Candidate::new(similarity, row));
+        }
+    }
+}
+
+fn square(row: &[f32]) -> f32 {
+    dot(row, row)
+}
+
+/// Bounds the difference of a pair's similarity as a product and as it is scored: the two sums'
+/// error, and the rounding of the Euclidean halves.
+fn slack(dim: usize, left_square: f32, right_square: f32) -> f32 {
+    product_error(dim, left_square.sqrt(), right_square.sqrt()) + 2.0 * f32::EPSILON * (left_square + right_square)
+}
+
+fn row_number(row: usize) -> u32 {
+    u32::try_from(row).expect("rows are numbered by u32; the writer refuses more")
+}

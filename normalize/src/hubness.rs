@@ -1,0 +1,102 @@
+//! How often points occur in the answers to many queries, and how unevenly.
+//!
+//! Definitions follow Feldbauer & Flexer, *A comprehensive empirical comparison of hubness
+//! reduction in high-dimensional spaces* (2019), over all points, those never returned included.
+
+/// How often each point is among the best `k` of a set of queries: its `N_k`.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Occurrence {
+    k: usize,
+    queries: usize,
+    counts: Vec<u32>,
+}
+
+#[expect(clippy::cast_precision_loss, reason = "counts of points and queries are far below 2^53")]
+impl Occurrence {
+    /// Counts over `points` points. Each answer lists points from 0 to `points − 1`, best first,
+    /// each once; its first `k` are counted.
+    pub fn count<'a>(points: usize, k: usize, answers: impl IntoIterator<Item = &'a [u32]>) -> Occurrence {
+        let mut counts = vec![0; points];
+        let mut queries = 0;
+        for answer in answers {
+            queries += 1;
+            answer.iter().take(k).for_each(|&point| counts[point as usize] += 1);
+        }
+        Occurrence { k, queries, counts }
+    }
+
+    /// `N_k` of each point.
+    pub fn counts(&self) -> &[u32] {
+        &self.counts
+    }
+
+    /// How many queries were counted.
+    pub fn queries(&self) -> usize {
+        self.queries
+    }
+
+    /// The third standardised moment of `N_k`, of the population: 0 for none or equal counts.
+    /// Above about 1.2 a space counts as rich in hubs.
+    pub fn skewness(&self) -> f64 {
+        let n = self.counts.len() as f64;
+        let mean = self.mean();
+        let moment = |power| self.counts.iter().map(|&c| (f64::from(c) - mean).powi(power)).sum::<f64>() / n;
+        let variance = moment(2);
+        if variance > 0.0 { moment(3) / variance.powf(1.5) } else { 0.0 }
+    }
+
+    /// The Robin Hood (Hoover) index: the share of places that would have to move for every point to
+    /// occur equally often. In [0, 1).
+    pub fn robin_hood(&self) -> f64 {
+        let (mean, sum) = (self.mean(), self.sum());
+        let excess: f64 = self.counts.iter().map(|&c| (f64::from(c) - mean).abs()).sum();
+        if sum > 0.0 { excess / (2.0 * sum) } else { 0.0 }
+    }
+
+    /// The share of points that are never returned.
+    pub fn antihub_share(&self) -> f64 {
+        let never = self.counts.iter().filter(|&&count| count == 0).count();
+        if self.counts.is_empty() { 0.0 } else { never as f64 / self.counts.len() as f64 }
+    }
+
+    /// The share of points that would never be returned if every query drew its answers at random:
+    /// `e^{−mean}`, the Poisson baseline.
+    pub fn antihub_share_at_random(&self) -> f64 {
+        (-self.mean()).exp()
+    }
+
+    /// The largest `N_k`.
+    pub fn max(&self) -> u32 {
+        self.counts.iter().copied().max().unwrap_or(0)
+    }
+
+    /// The `most` points that occur most often, as (point, `N_k`); ties by the lower point.
+    pub fn hubs(&self, most: usize) -> Vec<(u32, u32)> {
+        let mut ranked: Vec<(u32, u32)> = (0..).zip(self.counts.iter().copied()).collect();
+        ranked.sort_unstable_by_key(|&(point, count)| (std::cmp::Reverse(count), point));
+        ranked.truncate(most);
+        ranked
+    }
+
+    /// How many points occur 0, 1, 2–3, 4–7, 8–15 … times: (least, most, points) a step.
+    pub fn histogram(&self) -> Vec<(u32, u32, usize)> {
+        let mut steps: Vec<(u32, u32, usize)> = vec![(0, 0, 0)];
+        while steps.last().is_some_and(|&(_, most, _)| most < self.max()) {
+            let least = steps.last().map_or(0, |&(_, most, _)| most + 1);
+            steps.push((least, least.saturating_mul(2).saturating_sub(1).max(1), 0));
+        }
+        for &count in &self.counts {
+            let step = (u32::BITS - count.leading_zeros()) as usize;
+            steps[step].2 += 1;
+        }
+        steps
+    }
+
+    fn sum(&self) -> f64 {
+        self.counts.iter().copied().map(f64::from).sum()
+    }
+
+    fn mean(&self) -> f64 {
+        if self.counts.is_empty() { 0.0 } else { self.sum() / self.counts.len() as f64 }
+    }
+}

@@ -1,0 +1,23 @@
+//! The mathematics of hubness: corrections, the statistics they are fitted from, and measures of
+//! hubness. Pure: no storage, no clock, no randomness.
+//!
+//! A correction never touches the index. It is a [`Method`]: some [`Statistic`]s of each point over
+//! a bank of reference queries, and a weight for each. The score it serves is
+//!
+//! ```text
+//! score(q, p) = sim(q, p) − Σ weight · statistic(p)
+//! ```
+//!
+//! Two methods that use the same statistic of the same bank share it.
+
+mod activation;
+mod fit;
+mod hubness;
+mod method;
+mod statistic;
+
+pub use activation::Activation;
+pub use fit::{Bank, Points, fit_activation, fit_states};
+pub use hubness::Occurrence;
+pub use method::{BankKind, Method, MethodError, Term};
+pub use statistic::{KLargest, LogSumExp, State, StateError, Statistic};

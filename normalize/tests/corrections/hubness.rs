@@ -1,0 +1,132 @@
+//! Measures of hubness against published numbers and their definitions.
+
+use dehub_normalize::Occurrence;
+use proptest::prelude::*;
+use proptest::test_runner::TestRunner;
+
+use crate::reference::cases;
+
+fn occurrence(points: usize, k: usize, answers: &[Vec<u32>]) -> Occurrence {
+    Occurrence::count(points, k, answers.iter().map(Vec::as_slice))
+}
+
+#[test]
+fn skewness_is_that_of_hub_toolbox_on_its_five_points() {
+    let pairs = [0.2, 0.1, 0.8, 0.4, 0.3, 0.5, 0.7, 1.0, 0.6, 0.9];
+    let mut table = [[0.0_f64; 5]; 5];
+    let mut next = pairs.into_iter();
+    for left in 0..5 {
+        for right in left + 1..5 {
+            table[left][right] = next.next().expect("ten pairs");
+            table[right][left] = table[left][right];
+        }
+    }
+    let nearest = |own: usize| {
+        let mut others: Vec<u32> = (0..5).filter(|&other| other as usize != own).collect();
+        others.sort_by(|&a, &b| table[own][a as usize].total_cmp(&table[own][b as usize]));
+        others
+    };
+    let answers: Vec<Vec<u32>> = (0..5).map(nearest).collect();
+    assert!((occurrence(5, 2, &answers).skewness() - -0.256_120_416_3).abs() < 1e-10);
+}
+
+#[test]
+fn skewness_is_that_of_kiez_on_its_neighbours() {
+    let answers = [[0, 2], [1, 0], [2, 0], [3, 1], [4, 0]].map(Vec::from);
+    let found = occurrence(5, 2, &answers);
+    assert_eq!(found.counts(), [4, 2, 2, 1, 1]);
+    assert!((found.skewness() - 0.912_870_929_175_276_9).abs() < 1e-12);
+}
+
+/// Worked by hand: 3 queries, 6 points, N = [3, 2, 1, 0, 0, 0].
+#[test]
+fn more_points_than_queries_and_answers_longer_than_k() {
+    let answers = [vec![0, 1, 5], vec![0, 2, 4], vec![1, 0, 3]];
+    let found = occurrence(6, 2, &answers);
+    assert_eq!(found.counts(), [3, 2, 1, 0, 0, 0]);
+    assert_eq!((found.queries(), found.max()), (3, 3));
+    assert!((found.antihub_share() - 0.5).abs() < 1e-12);
+    assert!((found.antihub_share_at_random() - (-1.0_f64).exp()).abs() < 1e-12);
+    assert!((found.robin_hood() - 0.5).abs() < 1e-12);
+    assert_eq!(found.hubs(4), [(0, 3), (1, 2), (2, 1), (3, 0)]);
+    assert_eq!(found.histogram(), [(0, 0, 3), (1, 1, 1), (2, 3, 2)]);
+}
+
+#[test]
+fn equal_counts_have_no_hubs() {
+    let answers: Vec<Vec<u32>> = (0..7).map(|query| vec![query, (query + 1) % 7]).collect();
+    let found = occurrence(7, 2, &answers);
+    assert_eq!(found.counts(), [2; 7]);
+    assert_eq!((found.skewness(), found.robin_hood(), found.antihub_share()), (0.0, 0.0, 0.0));
+}
+
+#[test]
+fn nothing_counted_measures_nothing() {
+    for found in [occurrence(0, 3, &[]), occurrence(4, 3, &[]), occurrence(4, 0, &[vec![1, 2]])] {
+        assert_eq!((found.skewness(), found.robin_hood(), found.max()), (0.0, 0.0, 0));
+        assert_eq!(found.histogram().iter().map(|step| step.2).sum::<usize>(), found.counts().len());
+        assert_eq!(found.antihub_share_at_random(), 1.0);
+    }
+}
+
+/// Answers that list each point at most once.
+fn answers() -> impl Strategy<Value = (usize, usize, Vec<Vec<u32>>)> {
+    (1_usize..12, 0_usize..6).prop_flat_map(|(points, k)| {
+        let all: Vec<u32> = (0..).take(points).collect();
+        let answer = Just(all).prop_shuffle().prop_flat_map(move |all| {
+            (0..=points).prop_map(move |len| all[..len].to_vec())
+        });
+        (Just(points), Just(k), prop::collection::vec(answer, 0..30))
+    })
+}
+
+#[test]
+fn measures_are_their_definitions() {
+    TestRunner::new(cases(256, 11))
+        .run(&answers(), |(points, k, answers)| {
+            let found = occurrence(points, k, &answers);
+            let n: Vec<f64> = (0..points as u32)
+                .map(|point| answers.iter().filter(|list| list.iter().take(k).any(|&it| it == point)).count() as f64)
+                .collect();
+            let counts: Vec<f64> = found.counts().iter().map(|&count| f64::from(count)).collect();
+            prop_assert_eq!(&counts, &n);
+            prop_assert_eq!(found.queries(), answers.len());
+            let size = n.len() as f64;
+            let (sum, mean) = (n.iter().sum::<f64>(), n.iter().sum::<f64>() / size);
+            let moment = |power: i32| n.iter().map(|x| (x - mean).powi(power)).sum::<f64>() / size;
+            let skewness = if moment(2) > 0.0 { moment(3) / moment(2).sqrt().powi(3) } else { 0.0 };
+            prop_assert!((found.skewness() - skewness).abs() < 1e-9);
+            let moved = n.iter().map(|x| (x - mean).max(0.0)).sum::<f64>();
+            let robin_hood = if sum > 0.0 { moved / sum } else { 0.0 };
+            prop_assert!((found.robin_hood() - robin_hood).abs() < 1e-9);
+            prop_assert!((0.0..1.0).contains(&found.robin_hood()));
+            let never = n.iter().filter(|&&x| x == 0.0).count() as f64;
+            prop_assert!((found.antihub_share() - never / size).abs() < 1e-12);
+            Ok(())
+        })
+        .expect("the definitions hold");
+}
+
+#[test]
+fn steps_of_the_histogram_follow_each_other_and_hold_every_point() {
+    TestRunner::new(cases(256, 12))
+        .run(&(prop::collection::vec(0_u32..70, 1..20)), |counts| {
+            let most = counts.iter().copied().max().unwrap_or(0);
+            let point = |step: u32| (0..).zip(&counts).filter(move |&(_, &n)| n > step).map(|(point, _)| point);
+            let answers: Vec<Vec<u32>> = (0..most).map(|step| point(step).collect()).collect();
+            let found = occurrence(counts.len(), usize::MAX, &answers);
+            prop_assert_eq!(found.counts(), &counts[..]);
+            let steps = found.histogram();
+            prop_assert_eq!(steps.iter().map(|step| step.2).sum::<usize>(), counts.len());
+            prop_assert!(steps.windows(2).all(|two| two[0].1 + 1 == two[1].0));
+            for &(least, most, points) in &steps {
+                prop_assert_eq!(points, counts.iter().filter(|&&n| (least..=most).contains(&n)).count());
+            }
+            let hubs = found.hubs(counts.len() + 5);
+            prop_assert!(hubs.is_sorted_by(|a, b| a.1 > b.1 || (a.1 == b.1 && a.0 < b.0)));
+            prop_assert!(hubs.iter().all(|&(point, n)| counts[point as usize] == n));
+            prop_assert_eq!(hubs.len(), counts.len());
+            Ok(())
+        })
+        .expect("the steps hold");
+}

@@ -1,0 +1,93 @@
+//! Why a question has no answer.
+
+use dehub_index::{Blame, ReadError};
+use dehub_vector::{PointId, VectorError};
+
+use crate::query::{BATCH_QUERIES_MAX, LIMIT_MAX};
+
+/// Why a query was refused or failed.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum QueryError {
+    /// The query vector cannot be compared with the points.
+    #[error("query {place}: {source}")]
+    Vector {
+        /// The query's place in the batch, from 0.
+        place: usize,
+        /// What is wrong with it.
+        source: VectorError,
+    },
+    /// The point to search by does not exist.
+    #[error("query {place}: there is no point with the id {id}")]
+    UnknownPoint {
+        /// The query's place in the batch, from 0.
+        place: usize,
+        /// The id.
+        id: PointId,
+    },
+    /// No such correction.
+    #[error("there is no correction `{correction}`; the collection has: {found}")]
+    UnknownCorrection {
+        /// What was asked for.
+        correction: String,
+        /// The corrections there are.
+        found: String,
+    },
+    /// More hits wanted than there are points.
+    #[error("the limit is {wanted}, but the collection has {found} points")]
+    MoreThanPoints {
+        /// The limit.
+        wanted: usize,
+        /// The points there are.
+        found: usize,
+    },
+    /// A limit out of range.
+    #[error("the limit is {found}, wanted 1 to {LIMIT_MAX}")]
+    Limit {
+        /// The limit.
+        found: usize,
+    },
+    /// An effort of 0.
+    #[error("the effort (hnsw_ef) is 0, wanted at least 1")]
+    Effort,
+    /// A weight that is no factor.
+    #[error("the weight of the correction is {found}, wanted a number from 0 to 100")]
+    Weight {
+        /// What was given.
+        found: f32,
+    },
+    /// Too many queries at once.
+    #[error("the batch has {found} queries, wanted at most {BATCH_QUERIES_MAX}")]
+    BatchTooLarge {
+        /// How many.
+        found: usize,
+    },
+    /// The collection has no points, so nothing can be measured.
+    #[error("the collection has no points")]
+    NoPoints,
+    /// There are no queries, so nothing can be measured.
+    #[error("there are no queries{0}")]
+    NoQueries(&'static str),
+    /// A point could not be read.
+    #[error(transparent)]
+    Read(#[from] ReadError),
+}
+
+impl QueryError {
+    /// Whose fault it is.
+    pub fn blame(&self) -> Blame {
+        match self {
+            QueryError::Read(error) => error.blame(),
+            QueryError::Vector { .. }
+            | QueryError::UnknownPoint { .. }
+            | QueryError::UnknownCorrection { .. }
+            | QueryError::MoreThanPoints { .. }
+            | QueryError::Limit { .. }
+            | QueryError::Effort
+            | QueryError::Weight { .. }
+            | QueryError::BatchTooLarge { .. }
+            | QueryError::NoPoints
+            | QueryError::NoQueries(_) => Blame::Caller,
+        }
+    }
+}

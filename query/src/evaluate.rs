@@ -1,0 +1,230 @@
+//! Measures over judged queries, raw beside every correction, through the path that serves them.
+
+use std::collections::HashMap;
+
+use dehub_eval::{Measure, Qrels, Ranks, evaluate as evaluate_ranks};
+use dehub_index::{Answer, Question, Snapshot};
+use dehub_normalize::Occurrence;
+use dehub_vector::{PointId, Vector};
+
+use crate::QueryError;
+use crate::execute::Rankings;
+use crate::hubness::{PASS_QUERIES, label};
+use crate::query::Ranking;
+
+/// The depths at which hubness is measured.
+const HUB_DEPTHS: [usize; 3] = [1, 5, 10];
+
+/// A query with the id its judgements are under.
+#[derive(Debug, Clone, PartialEq)]
+pub struct LabelledQuery {
+    /// Its id in the qrels.
+    pub id: String,
+    /// Its vector.
+    pub vector: Vector,
+}
+
+/// Measures of one ranking.
+#[derive(Debug, Clone, PartialEq)]
+pub struct EvalRow {
+    /// `raw`, or the method's label.
+    pub method: String,
+    /// The correction as `name@version`; `None` for raw.
+    pub correction: Option<String>,
+    /// Name and value of each measure. One that no query has a value for is left out.
+    pub measures: Vec<(String, f64)>,
+}
+
+/// An evaluation.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Evaluation {
+    /// The points ranked.
+    pub points: usize,
+    /// The queries measured: judged and given.
+    pub queries: usize,
+    /// Given queries without judgements; they count for hubness only.
+    pub unjudged: Vec<String>,
+    /// Judged queries that were not given; they are not measured.
+    pub not_given: Vec<String>,
+    /// Judged ids that no point has; they count as never found.
+    pub not_in_gallery: Vec<String>,
+    /// One a ranking, raw first.
+    pub rows: Vec<EvalRow>,
+}
+
+/// Ranks every point for every query, exactly, and measures raw and each of `rankings`.
+pub fn evaluate(
+    snapshot: &Snapshot,
+    queries: &[LabelledQuery],
+    qrels: &Qrels,
+    rankings: &[Ranking],
+    measures: &[Measure],
+) -> Result<Evaluation, QueryError> {
+    if snapshot.is_empty() {
+        return Err(QueryError::NoPoints);
+    }
+    if !queries.iter().any(|query| qrels.contains(&query.id)) {
+        return Err(QueryError::NoQueries(" that the qrels judge: are the ids of both the same?"));
+    }
+    let mut found = vec![None];
+    for ranking in rankings {
+        found.push(ranking.find(snapshot)?);
+    }
+    let truth = Truth::find(snapshot, queries, qrels)?;
+    let tables: Vec<Rankings<'_>> = found.iter().map(|&found| Rankings::new(found)).collect();
+    let tallies = rank_all(snapshot, queries, &truth, &tables);
+    let rows = found.iter().zip(tallies).map(|(&found, tally)| {
+        let info = found.map(|(correction, _)| correction.info());
+        let correction = info.map(|info| format!("{}@{}", info.name, info.version));
+        EvalRow {
+            method: label(found),
+            correction,
+            measures: tally.measure(snapshot, queries, qrels, &truth, measures),
+        }
+    });
+    let rows = rows.collect();
+    let given = |id: &&str| queries.iter().any(|query| query.id == **id);
+    Ok(Evaluation {
+        points: snapshot.len(),
+        queries: queries.iter().filter(|query| qrels.contains(&query.id)).count(),
+        unjudged: queries
+            .iter()
+            .filter(|query| !qrels.contains(&query.id))
+            .map(|query| query.id.clone())
+            .collect(),
+        not_given: qrels.queries().filter(|id| !given(id)).map(str::to_owned).collect(),
+        not_in_gallery: truth.not_in_gallery,
+        rows,
+    })
+}
+
+/// The rows and gains of each query's relevant points.
+struct Truth {
+    rows: Vec<Vec<u32>>,
+    gains: Vec<Vec<u32>>,
+    missing_gains: Vec<Vec<u32>>,
+    not_in_gallery: Vec<String>,
+}
+
+impl Truth {
+    fn find(snapshot: &Snapshot, queries: &[LabelledQuery], qrels: &Qrels) -> Result<Truth, QueryError> {
+        let mut truth = Truth { rows: vec![], gains: vec![], missing_gains: vec![], not_in_gallery: vec![] };
+        for query in queries {
+            let (mut rows, mut gains, mut missing) = (Vec::new(), Vec::new(), Vec::new());
+            for (document, gain) in qrels.relevant(&query.id) {
+                match find_document(snapshot, document)? {
+                    Some(row) => {
+                        rows.push(row);
+                        gains.push(*gain);
+                    }
+                    None => {
+                        missing.push(*gain);
+                        truth.not_in_gallery.push(document.clone());
+                    }
+                }
+            }
+            truth.rows.push(rows);
+            truth.gains.push(gains);
+            truth.missing_gains.push(missing);
+        }
+        Ok(truth)
+    }
+}
+
+/// The row of a judged document. A qrels file cannot tell the string `7` from the number.
+fn find_document(snapshot: &Snapshot, document: &str) -> Result<Option<u32>, QueryError> {
+    let Ok(text) = PointId::text(document) else { return Ok(None) };
+    if let Some(row) = snapshot.find(&text)? {
+        return Ok(Some(row));
+    }
+    match PointId::parse(document) {
+        Ok(number @ PointId::Number(_)) => Ok(snapshot.find(&number)?),
+        Ok(PointId::Text(_)) | Err(_) => Ok(None),
+    }
+}
+
+/// What one ranking did with every query.
+#[derive(Default)]
+struct Tally {
+    ranks: Vec<Vec<u32>>,
+    lists: Vec<Vec<u32>>,
+    gates: Vec<bool>,
+}
+
+fn rank_all(
+    snapshot: &Snapshot,
+    queries: &[LabelledQuery],
+    truth: &Truth,
+    tables: &[Rankings<'_>],
+) -> Vec<Tally> {
+    let variants: Vec<_> = tables.iter().flat_map(|table| table.variants.iter().cloned()).collect();
+    let deepest = HUB_DEPTHS.into_iter().max().unwrap_or(1);
+    let mut tallies: Vec<Tally> = tables.iter().map(|_| Tally::default()).collect();
+    for (pass, targets) in queries.chunks(PASS_QUERIES).zip(truth.rows.chunks(PASS_QUERIES)) {
+        let vectors: Vec<Vector> = pass.iter().map(|query| query.vector.clone()).collect();
+        let question = Question { vectors: &vectors, limit: deepest.min(snapshot.len()), targets };
+        for mut answers in snapshot.scan(&question, &variants) {
+            for (table, tally) in tables.iter().zip(&mut tallies) {
+                let rest = answers.split_off(table.variants.len());
+                tally.add(table, answers);
+                answers = rest;
+            }
+        }
+    }
+    tallies
+}
+
+impl Tally {
+    fn add(&mut self, table: &Rankings<'_>, mut answers: Vec<Answer>) {
+        let (chosen, gate) = table.choose(answers[0].best.first().map(|best| best.row));
+        let Answer { best, ranks } = answers.swap_remove(chosen);
+        self.ranks.push(ranks);
+        self.lists.push(best.into_iter().map(|candidate| candidate.row).collect());
+        self.gates.extend(gate);
+    }
+
+    #[expect(clippy::cast_precision_loss, reason = "counts of queries are far below 2^53")]
+    fn measure(
+        self,
+        snapshot: &Snapshot,
+        queries: &[LabelledQuery],
+        qrels: &Qrels,
+        truth: &Truth,
+        measures: &[Measure],
+    ) -> Vec<(String, f64)> {
+        let gallery = u32::try_from(snapshot.len()).expect("rows are numbered by u32");
+        let judged = (0..queries.len()).filter(|&place| qrels.contains(&queries[place].id));
+        let ranks: Vec<Ranks> = judged
+            .map(|place| {
+                let found =
+                    self.ranks[place].iter().copied().zip(truth.gains[place].iter().copied()).collect();
+                let ranks = Ranks::new(found, gallery).expect("ranks of distinct live rows, gains above 0");
+                ranks.with_missing(truth.missing_gains[place].clone()).expect("gains above 0")
+            })
+            .collect();
+        let mut values: Vec<(String, f64)> =
+            measures.iter().map(Measure::to_string).zip(evaluate_ranks(&ranks, measures)).collect();
+        values.retain(|(_, value)| value.is_finite());
+        values.extend(hub_measures(snapshot, &self.lists));
+        if !self.gates.is_empty() {
+            let open = self.gates.iter().filter(|&&open| open).count();
+            values.push(("active".to_owned(), open as f64 / self.gates.len() as f64));
+        }
+        values
+    }
+}
+
+fn hub_measures(snapshot: &Snapshot, lists: &[Vec<u32>]) -> Vec<(String, f64)> {
+    let dense: HashMap<u32, u32> = snapshot.rows().zip(0..).collect();
+    let lists: Vec<Vec<u32>> = lists.iter().map(|list| list.iter().map(|row| dense[row]).collect()).collect();
+    let measure = |k: usize| {
+        let occurrence = Occurrence::count(snapshot.len(), k, lists.iter().map(Vec::as_slice));
+        [
+            (format!("skew{k}"), occurrence.skewness()),
+            (format!("max{k}"), f64::from(occurrence.max())),
+            (format!("anti{k}"), occurrence.antihub_share()),
+            (format!("RH{k}"), occurrence.robin_hood()),
+        ]
+    };
+    HUB_DEPTHS.into_iter().flat_map(measure).collect()
+}

@@ -1,0 +1,23 @@
+//! A question as data: parsed, planned, executed on a snapshot, explained, evaluated.
+//!
+//! ```text
+//! Query → Prepared (checked against the snapshot) → Plan (pure; prints as text) → Response
+//! ```
+
+mod error;
+mod evaluate;
+mod execute;
+mod explain;
+mod hubness;
+mod plan;
+mod query;
+
+pub use error::QueryError;
+pub use evaluate::{EvalRow, Evaluation, LabelledQuery, evaluate};
+pub use execute::{Hit, Response, run};
+pub use explain::{Explanation, explain};
+pub use hubness::{Comparison, HubnessRow, compare, hubness};
+pub use plan::{Engine, Plan, plan};
+pub use query::{BATCH_QUERIES_MAX, LIMIT_DEFAULT, LIMIT_MAX, Query, Ranking, Search, Settings, Source};
+
+pub use dehub_normalize::{BankKind, Method, MethodError};

@@ -1,0 +1,143 @@
+//! Queries as they are asked, and checked against a snapshot.
+
+use dehub_index::{Correction, Snapshot};
+use dehub_vector::{PointId, Vector};
+
+use crate::QueryError;
+
+/// Hits of a query that does not say how many.
+pub const LIMIT_DEFAULT: usize = 10;
+
+/// The most hits of one query: a response is held in memory whole.
+pub const LIMIT_MAX: usize = 65_536;
+
+/// The most queries in one batch.
+pub const BATCH_QUERIES_MAX: usize = 65_536;
+
+/// A weight above this is a mistake: 1 is the correction as fitted.
+const WEIGHT_MAX: f32 = 100.0;
+
+/// What to search for.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Source {
+    /// A vector, unchecked.
+    Vector(Vec<f32>),
+    /// A stored point, which is left out of its own answer.
+    Point(PointId),
+}
+
+/// What to rank by.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub enum Ranking {
+    /// Raw similarity.
+    #[default]
+    Raw,
+    /// A fitted correction.
+    Corrected {
+        /// Its name.
+        correction: String,
+        /// A factor on its bias: 1 as fitted, 0 raw.
+        weight: f32,
+    },
+}
+
+/// How to find candidates.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Search {
+    /// As the planner thinks best.
+    #[default]
+    Auto,
+    /// Score every point.
+    Exact,
+    /// Walk the graph with this effort; a collection without a graph is scanned exactly.
+    Graph {
+        /// The beam's width, HNSW's `ef`.
+        effort: usize,
+    },
+}
+
+/// How queries of a batch are answered.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Settings {
+    /// The number of hits; [`LIMIT_DEFAULT`], or all points if they are fewer, when not given.
+    pub limit: Option<usize>,
+    /// What to rank by.
+    pub ranking: Ranking,
+    /// How to find candidates.
+    pub search: Search,
+}
+
+/// One question.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Query {
+    /// What to search for.
+    pub source: Source,
+    /// How.
+    pub settings: Settings,
+}
+
+/// A query that passed every check.
+pub(crate) struct Prepared {
+    pub(crate) vector: Vector,
+    /// The row of the point that was searched by.
+    pub(crate) own_row: Option<u32>,
+}
+
+impl Query {
+    pub(crate) fn prepare(&self, place: usize, snapshot: &Snapshot) -> Result<Prepared, QueryError> {
+        match &self.source {
+            Source::Vector(numbers) => {
+                let config = snapshot.config();
+                let vector = Vector::new(numbers, config.dim, config.metric);
+                let vector = vector.map_err(|source| QueryError::Vector { place, source })?;
+                Ok(Prepared { vector, own_row: None })
+            }
+            Source::Point(id) => {
+                let row = snapshot.find(id)?;
+                let row = row.ok_or_else(|| QueryError::UnknownPoint { place, id: id.clone() })?;
+                Ok(Prepared { vector: snapshot.query_of(row), own_row: Some(row) })
+            }
+        }
+    }
+}
+
+impl Settings {
+    /// The number of hits on this snapshot.
+    pub(crate) fn limit_on(&self, snapshot: &Snapshot) -> Result<usize, QueryError> {
+        let found = snapshot.len();
+        match self.limit {
+            None => Ok(LIMIT_DEFAULT.min(found)),
+            Some(limit) if limit == 0 || limit > LIMIT_MAX => Err(QueryError::Limit { found: limit }),
+            Some(wanted) if wanted > found => Err(QueryError::MoreThanPoints { wanted, found }),
+            Some(limit) => Ok(limit),
+        }
+    }
+}
+
+impl Ranking {
+    /// A correction as fitted.
+    pub fn corrected(correction: &str) -> Ranking {
+        Ranking::Corrected { correction: correction.to_owned(), weight: 1.0 }
+    }
+
+    /// The correction and the factor on it; `None` for the raw ranking, a factor of 0 included.
+    pub(crate) fn find<'a>(
+        &self,
+        snapshot: &'a Snapshot,
+    ) -> Result<Option<(&'a Correction, f32)>, QueryError> {
+        let Ranking::Corrected { correction, weight } = self else { return Ok(None) };
+        if !(0.0..=WEIGHT_MAX).contains(weight) {
+            return Err(QueryError::Weight { found: *weight });
+        }
+        match snapshot.correction(correction) {
+            Some(found) => Ok((*weight > 0.0).then_some((found, *weight))),
+            None => {
+                let names: Vec<_> =
+                    snapshot.corrections().map(|correction| correction.info().name.as_str()).collect();
+                let found =
+                    if names.is_empty() { "none; fit one first".to_owned() } else { names.join(", ") };
+                Err(QueryError::UnknownCorrection { correction: correction.clone(), found })
+            }
+        }
+    }
+}

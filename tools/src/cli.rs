@@ -1,0 +1,286 @@
+//! The command line: every command, option and default.
+
+use std::path::PathBuf;
+
+use clap::{ArgGroup, Args, Parser, Subcommand, ValueEnum};
+
+/// Vector retrieval that corrects for hubs.
+///
+/// Exit codes: 0 done, 1 failed, 2 wrong usage, 3 done but some rows were refused.
+#[derive(Debug, Parser)]
+#[command(name = "dehub", version, max_term_width = 100)]
+pub(crate) struct Cli {
+    /// Where collections live [default: dehub-data].
+    #[arg(long, global = true, value_name = "DIR")]
+    pub data_dir: Option<PathBuf>,
+
+    /// A settings file [default: dehub.toml, if there is one].
+    #[arg(long, global = true, value_name = "FILE")]
+    pub config: Option<PathBuf>,
+
+    /// Print one JSON object instead of text.
+    #[arg(long, global = true)]
+    pub json: bool,
+
+    /// No progress on standard error.
+    #[arg(long, short, global = true)]
+    pub quiet: bool,
+
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Make a collection.
+    Create(Create),
+    /// Add points from a .npy, .parquet or .jsonl file.
+    Import(Import),
+    /// Add reference vectors to a bank, or drop one.
+    Bank(Bank),
+    /// Fit hubness corrections from a bank. They serve only those who ask for them.
+    Fit(Fit),
+    /// Find the points nearest to a vector.
+    Search(Search),
+    /// Show which points are hubs, and what corrections do about it.
+    Hubs(Hubs),
+    /// Measure raw and corrected retrieval against judgements.
+    Eval(Eval),
+    /// Show the collections, or one of them.
+    Info(Info),
+    /// Delete points, a correction, or a whole collection.
+    Delete(Delete),
+    /// Serve the collections over HTTP.
+    Serve(Serve),
+    /// Show the whole road on the bundled WordNet data.
+    Demo(Demo),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Create {
+    /// Its name.
+    pub collection: String,
+    /// Dimensions of every vector.
+    #[arg(long)]
+    pub dim: usize,
+    /// How vectors are compared: cosine, dot (ip) or euclidean (l2).
+    #[arg(long, default_value = "cosine")]
+    pub metric: String,
+    /// Neighbours of a node of the graph.
+    #[arg(long, default_value_t = 16)]
+    pub m: usize,
+    /// Candidates kept while a node is linked.
+    #[arg(long, default_value_t = 200)]
+    pub ef_construction: usize,
+    /// Kilobytes of vectors below which the collection has no graph and is scanned exactly.
+    #[arg(long, default_value_t = 10_000)]
+    pub full_scan_threshold: usize,
+}
+
+/// A file of vectors, and how to read it.
+#[derive(Debug, Args)]
+pub(crate) struct VectorFile {
+    /// A .jsonl file that goes with a .npy: line i has the id, text and payload of row i.
+    #[arg(long, value_name = "FILE")]
+    pub meta: Option<PathBuf>,
+    /// The field or column of the ids [default: id or _id].
+    #[arg(long, value_name = "NAME")]
+    pub id_field: Option<String>,
+    /// The field or column of the vectors [default: vector, embedding, emb or values].
+    #[arg(long, value_name = "NAME")]
+    pub vector_field: Option<String>,
+    /// The field or column of the texts [default: text].
+    #[arg(long, value_name = "NAME")]
+    pub text_field: Option<String>,
+    /// A field or column to leave out of the payload; may be repeated.
+    #[arg(long, value_name = "NAME")]
+    pub leave_out: Vec<String>,
+    /// Only the first N rows.
+    #[arg(long, value_name = "N")]
+    pub limit: Option<u64>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Import {
+    /// The collection.
+    pub collection: String,
+    /// The file. Rows without ids get their row number, counted from 0.
+    pub file: PathBuf,
+    #[command(flatten)]
+    pub format: VectorFile,
+    /// Store the good rows of a file with bad ones, list the bad ones, and exit with 3.
+    #[arg(long)]
+    pub skip_bad: bool,
+    /// Check the file against the collection and store nothing.
+    #[arg(long)]
+    pub dry_run: bool,
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+pub(crate) enum Kind {
+    /// What users ask.
+    Query,
+    /// What is asked for.
+    Gallery,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Bank {
+    /// The collection.
+    pub collection: String,
+    /// The bank.
+    pub bank: String,
+    /// A file of reference vectors to add.
+    #[arg(required_unless_present_any = ["from_gallery", "drop"], conflicts_with_all = ["from_gallery", "drop"])]
+    pub file: Option<PathBuf>,
+    #[command(flatten)]
+    pub format: VectorFile,
+    /// What the vectors stand for.
+    #[arg(long, value_enum, default_value = "query")]
+    pub kind: Kind,
+    /// Make a gallery bank of all points there are now; each point is left out of its own statistics.
+    #[arg(long)]
+    pub from_gallery: bool,
+    /// Drop the bank.
+    #[arg(long, conflicts_with = "from_gallery")]
+    pub drop: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Fit {
+    /// The collection.
+    pub collection: String,
+    /// A method with its parameters, such as "IS(beta=20)", "DIS(beta=20,k=1)", "CSLS(k=10)",
+    /// "NNN(alpha=0.75,k=16)", "DualIS(b1=20,b2=20)" or "DualDIS(b1=20,b2=20,k=1)"; may be repeated.
+    #[arg(long, short, required = true, value_name = "METHOD")]
+    pub method: Vec<String>,
+    /// The query bank [default: the only one].
+    #[arg(long, value_name = "NAME")]
+    pub bank: Option<String>,
+    /// The gallery bank, for DualIS and DualDIS [default: the only one].
+    #[arg(long, value_name = "NAME")]
+    pub gallery_bank: Option<String>,
+    /// The correction's name, when one method is given [default: the method].
+    #[arg(long, value_name = "NAME")]
+    pub name: Option<String>,
+    /// Unlabelled queries to show the change on [default: the bank's own].
+    #[arg(long, value_name = "FILE")]
+    pub queries: Option<PathBuf>,
+}
+
+#[derive(Debug, Args)]
+#[group(skip)]
+#[command(group = ArgGroup::new("source").required(true))]
+pub(crate) struct Search {
+    /// The collection.
+    pub collection: String,
+    /// The query as a JSON array of numbers.
+    #[arg(long, value_name = "JSON", group = "source")]
+    pub vector: Option<String>,
+    /// The id of a stored point, which is left out of the answer.
+    #[arg(long, group = "source")]
+    pub id: Option<String>,
+    /// A file of queries; see --row.
+    #[arg(long, value_name = "FILE", group = "source")]
+    pub queries: Option<PathBuf>,
+    /// The row of the file, counted from 0.
+    #[arg(long, default_value_t = 0, requires = "queries")]
+    pub row: u64,
+    /// How many points [default: 10].
+    #[arg(long, short, visible_alias = "limit")]
+    pub k: Option<usize>,
+    /// Rank by this correction.
+    #[arg(long, value_name = "NAME")]
+    pub correction: Option<String>,
+    /// A factor on the correction's bias: 1 as fitted, 0 raw.
+    #[arg(long, default_value_t = 1.0, requires = "correction")]
+    pub weight: f32,
+    /// Score every point.
+    #[arg(long, conflicts_with = "ef")]
+    pub exact: bool,
+    /// Walk the graph with this effort.
+    #[arg(long, value_name = "N", visible_alias = "effort")]
+    pub ef: Option<usize>,
+    /// Show the raw answer beside the corrected one, each point's bias, and the plan.
+    #[arg(long)]
+    pub explain: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Hubs {
+    /// The collection.
+    pub collection: String,
+    /// Unlabelled queries to count on.
+    #[arg(long, value_name = "FILE", conflicts_with = "bank")]
+    pub queries: Option<PathBuf>,
+    /// A bank to count on [default: the first query bank].
+    #[arg(long, value_name = "NAME")]
+    pub bank: Option<String>,
+    /// A correction to show beside raw [default: all]; may be repeated.
+    #[arg(long, value_name = "NAME")]
+    pub correction: Vec<String>,
+    /// How many answers of each query count.
+    #[arg(long, short, default_value_t = 10)]
+    pub k: usize,
+    /// How many hubs to list.
+    #[arg(long, default_value_t = 10)]
+    pub top: usize,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Eval {
+    /// The collection.
+    pub collection: String,
+    /// The judged queries; their ids come from the file or from --meta.
+    #[arg(long, value_name = "FILE")]
+    pub queries: PathBuf,
+    #[command(flatten)]
+    pub format: VectorFile,
+    /// Judgements in TREC form: query, 0, point, relevance.
+    #[arg(long, value_name = "FILE")]
+    pub qrels: PathBuf,
+    /// A correction to measure beside raw [default: all]; may be repeated.
+    #[arg(long, value_name = "NAME")]
+    pub correction: Vec<String>,
+    /// A measure: R@k, MdR, MnR, MRR@k, nDCG@k or AUC [default: the usual ones]; may be repeated.
+    #[arg(long, value_name = "MEASURE")]
+    pub measure: Vec<String>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Info {
+    /// The collection [default: all of them, in a line each].
+    pub collection: Option<String>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Delete {
+    /// The collection.
+    pub collection: String,
+    /// Delete only this point; may be repeated. Digits mean a number.
+    #[arg(long, conflicts_with = "correction")]
+    pub id: Vec<String>,
+    /// Delete only this correction.
+    #[arg(long, value_name = "NAME")]
+    pub correction: Option<String>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Serve {
+    /// The address to bind [default: 127.0.0.1].
+    #[arg(long, value_name = "ADDRESS")]
+    pub host: Option<String>,
+    /// The port to bind [default: 6363]; 0 for any free one.
+    #[arg(long)]
+    pub port: Option<u16>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Demo {
+    /// The folder with the demonstration's data.
+    #[arg(long, value_name = "DIR", default_value = "testdata/wordnet")]
+    pub from: PathBuf,
+    /// Use only the first N rows of the gallery: 950 leaves out the hubs that were added to it.
+    #[arg(long, value_name = "N")]
+    pub limit: Option<u64>,
+}

@@ -1,0 +1,149 @@
+//! `dehub fit`.
+
+use anyhow::bail;
+use dehub_index::{FitInput, Fitted, Name, Snapshot};
+use dehub_query::{BankKind, Comparison, Method, compare};
+use dehub_vector::Vector;
+use serde_json::{Value, json};
+
+use super::{Context, Outcome};
+use crate::cli::Fit;
+use crate::load;
+use crate::output::table;
+
+/// Queries the change is shown on, at most.
+const SHOWN_QUERIES_MAX: usize = 2000;
+
+/// Fits corrections and shows what each changes.
+pub(crate) fn run(context: &Context, command: &Fit) -> anyhow::Result<Outcome> {
+    let collection = context.collection(&command.collection)?;
+    let inputs = inputs(command, &collection.snapshot())?;
+    let bar = context.output.progress("fitting", None);
+    let fitted = collection.fit(&inputs)?;
+    bar.finish_and_clear();
+    let snapshot = collection.snapshot();
+    let changes = changes(command, &snapshot, &fitted)?;
+    let result: Vec<Value> =
+        fitted.iter().zip(&changes).map(|(fitted, change)| to_json(fitted, change.as_ref())).collect();
+    context.output.result(&json!({ "collection": command.collection, "corrections": result }), || {
+        describe(command, &fitted, &changes)
+    })?;
+    Ok(Outcome::Done)
+}
+
+fn inputs(command: &Fit, snapshot: &Snapshot) -> anyhow::Result<Vec<FitInput>> {
+    if command.name.is_some() && command.method.len() > 1 {
+        bail!("--name names one correction, but {} methods are given", command.method.len());
+    }
+    let mut inputs: Vec<FitInput> = Vec::new();
+    for method in &command.method {
+        let method: Method = method.parse()?;
+        let uses = |kind| method.terms().iter().any(|term| term.bank == kind);
+        let name: Name = command.name.clone().unwrap_or_else(|| method.to_string()).parse()?;
+        if inputs.iter().any(|input| input.name == name) {
+            bail!("the method {method} is given twice");
+        }
+        let bank = |named: &Option<String>, kind| -> anyhow::Result<Option<Name>> {
+            if uses(kind) { choose_bank(snapshot, named.as_deref(), kind) } else { Ok(None) }
+        };
+        let query_bank = bank(&command.bank, BankKind::Query)?;
+        let gallery_bank = bank(&command.gallery_bank, BankKind::Gallery)?;
+        inputs.push(FitInput { name, method, query_bank, gallery_bank });
+    }
+    Ok(inputs)
+}
+
+/// The bank named, or the only one of its kind.
+fn choose_bank(snapshot: &Snapshot, named: Option<&str>, kind: BankKind) -> anyhow::Result<Option<Name>> {
+    if let Some(name) = named {
+        return Ok(Some(name.parse()?));
+    }
+    let banks: Vec<&Name> =
+        snapshot.banks().filter(|bank| bank.kind == kind).map(|bank| &bank.name).collect();
+    match banks[..] {
+        [only] => Ok(Some(only.clone())),
+        [] => bail!("the collection has no {kind} bank: add one with `dehub bank`"),
+        _ => {
+            let flag = match kind {
+                BankKind::Query => "--bank",
+                BankKind::Gallery => "--gallery-bank",
+            };
+            let names: Vec<_> = banks.iter().map(|name| name.as_str()).collect();
+            bail!("the collection has several {kind} banks ({}): choose one with {flag}", names.join(", "))
+        }
+    }
+}
+
+/// What each correction changes, on the queries given or on those of its own bank.
+fn changes(command: &Fit, snapshot: &Snapshot, fitted: &[Fitted]) -> anyhow::Result<Vec<Option<Comparison>>> {
+    let given = command.queries.as_ref().map(|file| load::queries(file, snapshot.config())).transpose()?;
+    // One fit takes one query bank.
+    let bank = fitted.iter().find_map(|fitted| fitted.info.query_bank.as_ref());
+    let own = || bank.map_or(Vec::new(), |bank| snapshot.bank_queries(bank, SHOWN_QUERIES_MAX));
+    let queries: Vec<Vector> = given.unwrap_or_else(own);
+    if queries.is_empty() || snapshot.is_empty() {
+        return Ok(vec![None; fitted.len()]);
+    }
+    let names: Vec<&str> = fitted.iter().map(|fitted| fitted.info.name.as_str()).collect();
+    Ok(compare(snapshot, &queries, &names, 10)?.into_iter().map(Some).collect())
+}
+
+fn to_json(fitted: &Fitted, change: Option<&Comparison>) -> Value {
+    let info = &fitted.info;
+    let side = |row: &dehub_query::HubnessRow| {
+        json!({
+            "skew10": row.occurrence.skewness(),
+            "RH10": row.occurrence.robin_hood(),
+            "anti10": row.occurrence.antihub_share(),
+            "max10": row.occurrence.max(),
+        })
+    };
+    json!({
+        "correction": info.name.as_str(),
+        "version": info.version,
+        "method": info.method.to_string(),
+        "query_bank": info.query_bank.as_ref().map(Name::as_str),
+        "gallery_bank": info.gallery_bank.as_ref().map(Name::as_str),
+        "activated": info.activated,
+        "change": change.map(|change| json!({
+            "queries": change.before.occurrence.queries(),
+            "top1_changed": change.top1_changed,
+            "before": side(&change.before),
+            "after": side(&change.after),
+        })),
+    })
+}
+
+fn describe(command: &Fit, fitted: &[Fitted], changes: &[Option<Comparison>]) -> String {
+    let rows = fitted.iter().zip(changes).map(|(fitted, change)| {
+        let mut row = vec![format!("{}@{}", fitted.info.name, fitted.info.version)];
+        if let Some(Comparison { top1_changed, before, after }) = change {
+            let (before, after) = (&before.occurrence, &after.occurrence);
+            row.push(format!("{:.1} %", 100.0 * top1_changed));
+            row.push(format!("{:.3} → {:.3}", before.skewness(), after.skewness()));
+            row.push(format!("{:.3} → {:.3}", before.robin_hood(), after.robin_hood()));
+            row.push(format!(
+                "{:.1} % → {:.1} %",
+                100.0 * before.antihub_share(),
+                100.0 * after.antihub_share()
+            ));
+            row.push(format!("{} → {}", before.max(), after.max()));
+        }
+        row
+    });
+    let head = ["correction", "top-1 changed", "skewness N10", "Robin Hood", "antihubs", "largest N10"];
+    let counted = changes.iter().flatten().map(|change| change.before.occurrence.queries()).next();
+    let on = match (&command.queries, counted) {
+        (_, None) => "nothing to show a change on yet: the collection has no points".to_owned(),
+        (Some(file), Some(n)) => format!("measured on {n} queries of {}", file.display()),
+        (None, Some(n)) => {
+            format!("measured on {n} queries of the bank itself, which flatters; --queries FILE takes others")
+        }
+    };
+    format!(
+        "{}\n{on}\nA correction is off until a query asks for it: dehub search {} --correction '{}'",
+        table(&head, 1, rows),
+        command.collection,
+        fitted.first().map_or("", |fitted| fitted.info.name.as_str()),
+    )
+}

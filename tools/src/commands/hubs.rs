@@ -1,0 +1,139 @@
+//! `dehub hubs`.
+
+use anyhow::bail;
+use dehub_index::Snapshot;
+use dehub_query::{BankKind, HubnessRow, Ranking, hubness};
+use dehub_vector::Vector;
+use serde_json::{Value, json};
+
+use super::search::shortened;
+use super::{Context, Outcome};
+use crate::cli::Hubs;
+use crate::load;
+use crate::output::table;
+
+/// Shows which points are hubs, raw and corrected.
+pub(crate) fn run(context: &Context, command: &Hubs) -> anyhow::Result<Outcome> {
+    let collection = context.collection(&command.collection)?;
+    let snapshot = collection.snapshot();
+    let (queries, from) = queries(command, &snapshot)?;
+    let rankings = rankings(&snapshot, &command.correction);
+    let rows = hubness(&snapshot, &queries, &rankings, command.k, command.top)?;
+    let names = names(&snapshot, &rows)?;
+    let result = json!({
+        "collection": command.collection,
+        "points": snapshot.len(),
+        "queries": queries.len(),
+        "from": from,
+        "k": command.k,
+        "rows": rows.iter().zip(&names).map(|(row, names)| to_json(row, names)).collect::<Vec<_>>(),
+    });
+    context.output.result(&result, || describe(command, &rows, &names, queries.len(), &from))?;
+    Ok(Outcome::Done)
+}
+
+/// Raw, then each correction named, or every one there is.
+pub(crate) fn rankings(snapshot: &Snapshot, named: &[String]) -> Vec<Ranking> {
+    let all = || snapshot.corrections().map(|correction| correction.info().name.to_string()).collect();
+    let names: Vec<String> = if named.is_empty() { all() } else { named.to_vec() };
+    let corrected = names.iter().map(|name| Ranking::corrected(name));
+    std::iter::once(Ranking::Raw).chain(corrected).collect()
+}
+
+fn queries(command: &Hubs, snapshot: &Snapshot) -> anyhow::Result<(Vec<Vector>, String)> {
+    if let Some(file) = &command.queries {
+        return Ok((load::queries(file, snapshot.config())?, file.display().to_string()));
+    }
+    let first =
+        || snapshot.banks().find(|bank| bank.kind == BankKind::Query).map(|bank| bank.name.to_string());
+    let Some(name) = command.bank.clone().or_else(first) else {
+        bail!("there is no query bank to count on: name a file with --queries, or add a bank");
+    };
+    let Some(bank) = snapshot.bank(&name) else {
+        let banks: Vec<_> = snapshot.banks().map(|bank| bank.name.as_str()).collect();
+        bail!("there is no bank `{name}`; the collection has: {}", banks.join(", "));
+    };
+    Ok((snapshot.bank_queries(&bank.name, usize::MAX), format!("bank {name}")))
+}
+
+/// Id and text of each hub of each ranking.
+type Names = Vec<(String, String)>;
+
+fn names(snapshot: &Snapshot, rows: &[HubnessRow]) -> anyhow::Result<Vec<Names>> {
+    let of_row = |row: &HubnessRow| {
+        let hubs: Vec<u32> = row.hubs.iter().map(|&(hub, _)| hub).collect();
+        let points = snapshot.points(&hubs)?;
+        let name =
+            |point: dehub_index::Point| (point.id.to_string(), shortened(&point.text.unwrap_or_default()));
+        Ok(points.into_iter().map(name).collect())
+    };
+    rows.iter().map(of_row).collect()
+}
+
+fn to_json(row: &HubnessRow, names: &Names) -> Value {
+    let occurrence = &row.occurrence;
+    let hubs: Vec<_> = row
+        .hubs
+        .iter()
+        .zip(names)
+        .map(|(&(_, count), (id, text))| json!({ "id": id, "text": text, "count": count }))
+        .collect();
+    let steps: Vec<_> = occurrence
+        .histogram()
+        .into_iter()
+        .map(|(least, most, points)| json!({ "least": least, "most": most, "points": points }))
+        .collect();
+    json!({
+        "method": row.label,
+        "skewness": occurrence.skewness(),
+        "robin_hood": occurrence.robin_hood(),
+        "antihubs": occurrence.antihub_share(),
+        "antihubs_at_random": occurrence.antihub_share_at_random(),
+        "max": occurrence.max(),
+        "hubs": hubs,
+        "histogram": steps,
+    })
+}
+
+fn describe(command: &Hubs, rows: &[HubnessRow], names: &[Names], queries: usize, from: &str) -> String {
+    let summary = rows.iter().map(|row| {
+        let occurrence = &row.occurrence;
+        vec![
+            row.label.clone(),
+            format!("{:.3}", occurrence.skewness()),
+            format!("{:.3}", occurrence.robin_hood()),
+            format!("{:.1} %", 100.0 * occurrence.antihub_share()),
+            occurrence.max().to_string(),
+        ]
+    });
+    let k = command.k;
+    let head = ["method", "skewness", "Robin Hood", "antihubs", "largest"];
+    let mut text = format!("N{k} over {queries} queries of {from}\n\n{}", table(&head, 1, summary));
+    if let Some(row) = rows.first() {
+        let at_random = 100.0 * row.occurrence.antihub_share_at_random();
+        text += &format!("Answers drawn at random would leave {at_random:.1} % of the points unreturned.\n");
+    }
+    for (row, names) in rows.iter().zip(names) {
+        text += &format!("\n{}: the largest hubs, and how many points occur how often\n\n", row.label);
+        let hubs = row
+            .hubs
+            .iter()
+            .zip(names)
+            .map(|(&(_, count), (id, name))| vec![id.clone(), name.clone(), count.to_string()]);
+        text += &table(&["id", "text", &format!("N{k}")], 2, hubs);
+        text += &histogram(row);
+    }
+    text
+}
+
+/// The histogram with a bar for each step.
+fn histogram(row: &HubnessRow) -> String {
+    let steps = row.occurrence.histogram();
+    let tallest = steps.iter().map(|&(_, _, points)| points).max().unwrap_or(0).max(1);
+    let bar = |(least, most, points): (u32, u32, usize)| {
+        let times = if least == most { least.to_string() } else { format!("{least}–{most}") };
+        let width = (points * 40).div_ceil(tallest);
+        vec![times, points.to_string(), "█".repeat(width)]
+    };
+    table(&["times", "points", ""], 0, steps.into_iter().map(bar))
+}

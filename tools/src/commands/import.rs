@@ -1,0 +1,155 @@
+//! `dehub import`: the whole file is checked before anything of it is stored.
+
+use std::collections::HashMap;
+
+use anyhow::{Context as _, bail};
+use dehub_index::{Collection, GraphBuild};
+use dehub_vector::PointId;
+use serde_json::json;
+
+use super::{Context, Outcome};
+use crate::cli::Import;
+use crate::load::{self, Row};
+
+/// Refused rows listed in full; the rest are counted.
+const REFUSED_LISTED_MAX: usize = 20;
+
+/// Adds the points of a file.
+pub(crate) fn run(context: &Context, command: &Import) -> anyhow::Result<Outcome> {
+    let collection = context.collection(&command.collection)?;
+    let checked = check(context, command, &collection)?;
+    if !checked.refused.is_empty() && !command.skip_bad {
+        bail!(refusal(&checked));
+    }
+    let mut stored = Stored::default();
+    if !command.dry_run {
+        store(context, command, &collection, &checked, &mut stored)?;
+        build_graph(context, &collection)?;
+    }
+    report(context, command, &collection, &checked, &stored)?;
+    Ok(if checked.refused.is_empty() { Outcome::Done } else { Outcome::SomeRefused })
+}
+
+#[derive(Default)]
+struct Checked {
+    rows: u64,
+    /// Row numbers and what is wrong with them.
+    refused: Vec<(u64, String)>,
+}
+
+#[derive(Default)]
+struct Stored {
+    added: usize,
+    replaced: usize,
+}
+
+fn check(context: &Context, command: &Import, collection: &Collection) -> anyhow::Result<Checked> {
+    let reader = load::open(&command.file, &command.format)?;
+    let bar = context.output.progress("checking", reader.rows_total());
+    let snapshot = collection.snapshot();
+    let mut checked = Checked::default();
+    let mut seen: HashMap<PointId, u64> = HashMap::new();
+    for batch in reader {
+        for row in load::rows(&command.file, batch?)? {
+            checked.rows += 1;
+            if let Err(error) = row.query(&command.file, snapshot.config()) {
+                checked.refused.push((row.number, format!("{error:#}")));
+                continue;
+            }
+            let number = row.number;
+            let id = row.into_point().id;
+            if let Some(first) = seen.insert(id.clone(), number) {
+                let file = command.file.display();
+                checked.refused.push((
+                    number,
+                    format!("{file}: row {number}, field id: wanted each id once, found {id}, which row {first} has"),
+                ));
+            }
+        }
+        bar.set_position(checked.rows);
+    }
+    bar.finish_and_clear();
+    Ok(checked)
+}
+
+fn refusal(checked: &Checked) -> String {
+    let first = checked.refused.first().map_or("", |(_, reason)| reason);
+    match checked.refused.len() {
+        1 => format!("{first}; nothing was stored"),
+        more => format!("{first}; {} more of {} rows are bad; nothing was stored", more - 1, checked.rows),
+    }
+}
+
+fn store(
+    context: &Context,
+    command: &Import,
+    collection: &Collection,
+    checked: &Checked,
+    stored: &mut Stored,
+) -> anyhow::Result<()> {
+    let bar = context.output.progress("storing", Some(checked.rows));
+    let mut refused = checked.refused.iter().map(|&(number, _)| number).peekable();
+    for batch in load::open(&command.file, &command.format)? {
+        let rows = load::rows(&command.file, batch?)?;
+        let last = rows.last().map_or(0, |row| row.number);
+        let good = rows.into_iter().filter(|row| refused.next_if_eq(&row.number).is_none());
+        let points: Vec<_> = good.map(Row::into_point).collect();
+        let receipt = collection.upsert(&points).with_context(|| {
+            format!("{}: the rows up to {last} of which earlier batches are stored", command.file.display())
+        })?;
+        stored.added += receipt.added;
+        stored.replaced += receipt.replaced;
+        bar.set_position(last + 1);
+    }
+    bar.finish_and_clear();
+    Ok(())
+}
+
+fn build_graph(context: &Context, collection: &Collection) -> anyhow::Result<()> {
+    if collection.is_graph_due() {
+        let bar = context.output.progress("building the graph", None);
+        let built = collection.build_graph_if_due()?;
+        bar.finish_and_clear();
+        match built {
+            GraphBuild::Built { nodes } => context.output.note(format!("built the graph: {nodes} nodes")),
+            GraphBuild::NotDue => {}
+        }
+    }
+    Ok(())
+}
+
+fn report(
+    context: &Context,
+    command: &Import,
+    collection: &Collection,
+    checked: &Checked,
+    stored: &Stored,
+) -> anyhow::Result<()> {
+    let points = collection.snapshot().len();
+    for (_, reason) in checked.refused.iter().take(REFUSED_LISTED_MAX) {
+        context.output.note(format!("refused: {reason}"));
+    }
+    let refused: Vec<_> =
+        checked.refused.iter().map(|(row, reason)| json!({ "row": row, "reason": reason })).collect();
+    let result = json!({
+        "collection": command.collection,
+        "rows": checked.rows,
+        "added": stored.added,
+        "replaced": stored.replaced,
+        "refused": refused,
+        "points": points,
+        "dry_run": command.dry_run,
+    });
+    context.output.result(&result, || {
+        let done = if command.dry_run { "checked" } else { "read" };
+        format!(
+            "{done} {} rows: {} added, {} replaced, {} refused; `{}` has {points} points",
+            checked.rows,
+            stored.added,
+            stored.replaced,
+            checked.refused.len(),
+            command.collection,
+        )
+    })?;
+    Ok(())
+}

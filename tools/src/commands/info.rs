@@ -1,0 +1,132 @@
+//! `dehub info`.
+
+use dehub_index::{Collection, Correction, Name};
+use serde_json::{Value, json};
+
+use super::{Context, Outcome};
+use crate::cli::Info;
+use crate::output::table;
+
+/// Shows the collections, or one of them.
+pub(crate) fn run(context: &Context, command: &Info) -> anyhow::Result<Outcome> {
+    match &command.collection {
+        None => list(context)?,
+        Some(name) => {
+            let collection = context.collection(name)?;
+            let value = to_json(name, &collection);
+            context.output.result(&value, || describe(name, &collection))?;
+        }
+    }
+    Ok(Outcome::Done)
+}
+
+fn list(context: &Context) -> anyhow::Result<()> {
+    let mut values = Vec::new();
+    let mut rows = Vec::new();
+    for name in context.catalogue.names()? {
+        let collection = context.catalogue.get(&name)?;
+        let snapshot = collection.snapshot();
+        let config = snapshot.config();
+        values.push(to_json(name.as_str(), &collection));
+        rows.push(vec![
+            name.to_string(),
+            config.metric.to_string(),
+            config.dim.get().to_string(),
+            snapshot.len().to_string(),
+            snapshot.banks().len().to_string(),
+            snapshot.corrections().len().to_string(),
+        ]);
+    }
+    let head = ["collection", "metric", "dim", "points", "banks", "corrections"];
+    let folder = context.catalogue.folder().display().to_string();
+    context.output.result(&json!({ "data_dir": folder, "collections": values }), || {
+        if rows.is_empty() { format!("no collections in {folder}") } else { table(&head, 2, rows) }
+    })?;
+    Ok(())
+}
+
+fn to_json(name: &str, collection: &Collection) -> Value {
+    let snapshot = collection.snapshot();
+    let config = snapshot.config();
+    let gallery = snapshot.gallery();
+    let banks: Vec<_> = snapshot
+        .banks()
+        .map(|bank| {
+            json!({
+                "name": bank.name.as_str(),
+                "kind": bank.kind.name(),
+                "entries": bank.entries,
+                "hash": bank.hash,
+            })
+        })
+        .collect();
+    let corrections: Vec<_> = snapshot.corrections().map(correction_json).collect();
+    json!({
+        "collection": name,
+        "metric": config.metric.name(),
+        "dim": config.dim.get(),
+        "points": gallery.points,
+        "sequence": snapshot.sequence(),
+        "graph": {
+            "m": config.graph.m,
+            "ef_construction": config.graph.ef_construction,
+            "full_scan_threshold": config.graph.full_scan_threshold,
+            "nodes": gallery.graph_nodes,
+            "delta": gallery.delta,
+        },
+        "banks": banks,
+        "corrections": corrections,
+        "bytes_on_disk": collection.bytes_on_disk(),
+    })
+}
+
+fn correction_json(correction: &Correction) -> Value {
+    let info = correction.info();
+    json!({
+        "name": info.name.as_str(),
+        "version": info.version,
+        "method": info.method.to_string(),
+        "query_bank": info.query_bank.as_ref().map(Name::as_str),
+        "gallery_bank": info.gallery_bank.as_ref().map(Name::as_str),
+        "activated": info.activated,
+        "sequence": info.sequence,
+    })
+}
+
+fn describe(name: &str, collection: &Collection) -> String {
+    let snapshot = collection.snapshot();
+    let (config, gallery) = (snapshot.config(), snapshot.gallery());
+    let graph = match gallery.graph_nodes {
+        Some(nodes) => format!("{nodes} nodes; {} points outside it are scanned", gallery.delta),
+        None => "none; every search is exact".to_owned(),
+    };
+    let mut text = format!(
+        "collection {name}\n  points      {} of {} dimensions, {}\n  graph       {graph}\n  commits     {}\n  on disk     {} KiB\n",
+        gallery.points,
+        config.dim.get(),
+        config.metric,
+        snapshot.sequence(),
+        collection.bytes_on_disk() / 1024,
+    );
+    let banks = snapshot.banks().map(|bank| {
+        vec![
+            bank.name.to_string(),
+            bank.kind.to_string(),
+            bank.entries.to_string(),
+            bank.hash[..12].to_owned(),
+        ]
+    });
+    if snapshot.banks().len() > 0 {
+        text += &format!("\n{}", table(&["bank", "kind", "entries", "hash"], 2, banks));
+    }
+    let corrections = snapshot.corrections().map(|correction| {
+        let info = correction.info();
+        let banks = [&info.query_bank, &info.gallery_bank].into_iter().flatten();
+        let banks = banks.map(Name::as_str).collect::<Vec<_>>().join(", ");
+        vec![info.name.to_string(), info.version.to_string(), info.method.to_string(), banks]
+    });
+    if snapshot.corrections().len() > 0 {
+        text += &format!("\n{}", table(&["correction", "version", "method", "banks"], 4, corrections));
+    }
+    text
+}

@@ -1,0 +1,51 @@
+//! One module a command.
+
+pub(crate) mod bank;
+pub(crate) mod create;
+pub(crate) mod delete;
+pub(crate) mod demo;
+pub(crate) mod eval;
+pub(crate) mod fit;
+pub(crate) mod hubs;
+pub(crate) mod import;
+pub(crate) mod info;
+pub(crate) mod search;
+pub(crate) mod serve;
+
+use std::sync::Arc;
+
+use dehub_index::{Catalogue, Collection, Name};
+
+use crate::output::Output;
+use crate::settings::Settings;
+
+/// What every command works with.
+pub(crate) struct Context {
+    /// Settings after flags.
+    pub settings: Settings,
+    /// The data directory's collections.
+    pub catalogue: Arc<Catalogue>,
+    /// Where results go.
+    pub output: Output,
+}
+
+/// How a command ended, when it did not fail.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Outcome {
+    /// All was done.
+    Done,
+    /// All was done but for rows that were refused and listed.
+    SomeRefused,
+}
+
+impl Context {
+    /// The same, with results going elsewhere.
+    pub(crate) fn with_output(&self, output: Output) -> Context {
+        Context { settings: self.settings.clone(), catalogue: Arc::clone(&self.catalogue), output }
+    }
+
+    /// The collection of this name.
+    pub(crate) fn collection(&self, name: &str) -> anyhow::Result<Arc<Collection>> {
+        Ok(self.catalogue.get(&name.parse::<Name>()?)?)
+    }
+}

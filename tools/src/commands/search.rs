@@ -1,0 +1,169 @@
+//! `dehub search`.
+
+use anyhow::{Context as _, bail};
+use dehub_index::{Point, Snapshot};
+use dehub_query::{
+    Explanation, Hit, Query, Ranking, Response, Search, Settings, Source, explain, run as answer,
+};
+use dehub_vector::PointId;
+use serde_json::{Value, json};
+
+use super::{Context, Outcome};
+use crate::cli;
+use crate::load;
+use crate::output::table;
+
+/// The longest text shown in a table, in characters.
+const TEXT_CHARS_MAX: usize = 60;
+
+/// Finds the points nearest to a vector.
+pub(crate) fn run(context: &Context, command: &cli::Search) -> anyhow::Result<Outcome> {
+    let collection = context.collection(&command.collection)?;
+    let snapshot = collection.snapshot();
+    let query = Query { source: source(command)?, settings: settings(command) };
+    if command.explain {
+        let explanation = explain(&snapshot, &query)?;
+        show_explanation(context, &snapshot, &explanation)?;
+    } else {
+        let response = answer(&snapshot, &[query])?.swap_remove(0);
+        let points = points(&snapshot, &response.hits)?;
+        context.output.result(&to_json(&response, &points), || {
+            format!("{}{}", hits_table(&response.hits, &points, None), how(&response))
+        })?;
+    }
+    Ok(Outcome::Done)
+}
+
+fn source(command: &cli::Search) -> anyhow::Result<Source> {
+    match (&command.vector, &command.id, &command.queries) {
+        (Some(vector), _, _) => {
+            let numbers: Vec<f64> = serde_json::from_str(vector)
+                .context("--vector: wanted a JSON array of numbers, such as \"[0.1, 0.2]\"")?;
+            let narrow = |(coordinate, &number): (usize, &f64)| {
+                #[expect(clippy::cast_possible_truncation, reason = "checked to stay finite")]
+                let narrowed = number as f32;
+                if narrowed.is_finite() {
+                    Ok(narrowed)
+                } else {
+                    bail!(
+                        "--vector: coordinate {coordinate}: wanted a number that fits 32 bits, found {number}"
+                    )
+                }
+            };
+            Ok(Source::Vector(numbers.iter().enumerate().map(narrow).collect::<anyhow::Result<_>>()?))
+        }
+        (None, Some(id), _) => Ok(Source::Point(PointId::parse(id)?)),
+        (None, None, Some(file)) => {
+            let mut rows = 0;
+            for batch in load::open_plain(file)? {
+                let batch = load::rows(file, batch?)?;
+                rows += batch.len();
+                if let Some(row) = batch.into_iter().find(|row| row.number == command.row) {
+                    return Ok(Source::Vector(row.vector));
+                }
+            }
+            bail!("{}: wanted row {}, found {rows} rows, counted from 0", file.display(), command.row)
+        }
+        (None, None, None) => bail!("one of --vector, --id and --queries is needed"),
+    }
+}
+
+fn settings(command: &cli::Search) -> Settings {
+    let ranking = match &command.correction {
+        None => Ranking::Raw,
+        Some(correction) => Ranking::Corrected { correction: correction.clone(), weight: command.weight },
+    };
+    let search = match (command.exact, command.ef) {
+        (true, _) => Search::Exact,
+        (false, Some(effort)) => Search::Graph { effort },
+        (false, None) => Search::Auto,
+    };
+    Settings { limit: command.k, ranking, search }
+}
+
+/// The points of some hits.
+pub(crate) fn points(snapshot: &Snapshot, hits: &[Hit]) -> anyhow::Result<Vec<Point>> {
+    let rows: Vec<u32> = hits.iter().map(|hit| hit.row).collect();
+    Ok(snapshot.points(&rows)?)
+}
+
+fn hit_json(hit: &Hit, point: &Point) -> Value {
+    let payload: Option<Value> =
+        point.payload.as_ref().and_then(|payload| serde_json::from_str(payload.as_json()).ok());
+    json!({
+        "id": point.id,
+        "score": hit.score,
+        "raw_score": hit.raw_score,
+        "bias": hit.bias,
+        "text": point.text,
+        "payload": payload,
+    })
+}
+
+fn to_json(response: &Response, points: &[Point]) -> Value {
+    let hits: Vec<_> = response.hits.iter().zip(points).map(|(hit, point)| hit_json(hit, point)).collect();
+    json!({
+        "points": hits,
+        "exact": response.plan.is_exact(),
+        "correction": response.plan.correction.as_ref().map(|(name, _, _)| name),
+        "gate_open": response.gate_open,
+        "sequence": response.sequence,
+        "plan": response.plan.to_string(),
+    })
+}
+
+fn show_explanation(context: &Context, snapshot: &Snapshot, explanation: &Explanation) -> anyhow::Result<()> {
+    let Explanation { raw, corrected, raw_ranks } = explanation;
+    let raw_points = points(snapshot, &raw.hits)?;
+    let corrected_points = points(snapshot, &corrected.hits)?;
+    let mut value = to_json(corrected, &corrected_points);
+    value["raw"] = to_json(raw, &raw_points);
+    if let Some(hits) = value["points"].as_array_mut() {
+        hits.iter_mut().zip(raw_ranks).for_each(|(hit, rank)| hit["rank_raw"] = json!(rank));
+    }
+    context.output.result(&value, || {
+        format!(
+            "raw\n{}\ncorrected\n{}{}",
+            hits_table(&raw.hits, &raw_points, None),
+            hits_table(&corrected.hits, &corrected_points, Some(raw_ranks)),
+            how(corrected),
+        )
+    })?;
+    Ok(())
+}
+
+/// Hits as a table; with the rank of each in the raw answer, if given.
+pub(crate) fn hits_table(hits: &[Hit], points: &[Point], raw_ranks: Option<&[u32]>) -> String {
+    let rows = hits.iter().zip(points).enumerate().map(|(place, (hit, point))| {
+        let was = raw_ranks.map_or(String::new(), |ranks| ranks[place].to_string());
+        vec![
+            format!("{}", place + 1),
+            point.id.to_string(),
+            shortened(point.text.as_deref().unwrap_or("")),
+            format!("{:.4}", hit.score),
+            format!("{:.4}", hit.raw_score),
+            format!("{:+.4}", hit.bias),
+            was,
+        ]
+    });
+    let last = if raw_ranks.is_some() { "raw rank" } else { "" };
+    table(&["", "id", "text", "score", "raw", "bias", last], 3, rows)
+}
+
+fn how(response: &Response) -> String {
+    let gate = match response.gate_open {
+        None => "",
+        Some(true) => "; the gate was open",
+        Some(false) => "; the gate was closed, so the answer is raw",
+    };
+    format!("{}{gate}", response.plan)
+}
+
+/// A text cut to what a table can show.
+pub(crate) fn shortened(text: &str) -> String {
+    let one_line: String = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    match one_line.char_indices().nth(TEXT_CHARS_MAX) {
+        None => one_line,
+        Some((end, _)) => format!("{}…", &one_line[..end]),
+    }
+}

@@ -1,0 +1,98 @@
+//! Files as points, bank entries and queries.
+
+use std::path::Path;
+
+use anyhow::Context;
+use dehub_format::{ReadOptions, Reader};
+use dehub_index::{CollectionConfig, Payload, PointInput};
+use dehub_vector::{PointId, Vector};
+
+use crate::cli::VectorFile;
+
+/// Rows read and stored at once.
+pub(crate) const BATCH_ROWS: usize = 1024;
+
+/// One row of a file.
+pub(crate) struct Row {
+    /// Its number in the file, from 0.
+    pub number: u64,
+    /// Its id, if the file has ids.
+    pub id: Option<PointId>,
+    /// Its vector, unchecked.
+    pub vector: Vec<f32>,
+    /// Its text.
+    pub text: Option<String>,
+    /// Its other fields, as a JSON object.
+    pub payload: Option<Payload>,
+}
+
+impl Row {
+    /// The row as a point; without an id it gets its number.
+    pub(crate) fn into_point(self) -> PointInput {
+        let id = self.id.unwrap_or(PointId::Number(self.number));
+        PointInput { id, vector: self.vector, payload: self.payload, text: self.text }
+    }
+
+    /// The row as a query.
+    pub(crate) fn query(&self, file: &Path, config: &CollectionConfig) -> anyhow::Result<Vector> {
+        Vector::new(&self.vector, config.dim, config.metric)
+            .with_context(|| format!("{}: row {}", file.display(), self.number))
+    }
+}
+
+/// Opens a file of vectors.
+pub(crate) fn open(file: &Path, format: &VectorFile) -> anyhow::Result<Reader> {
+    let options = ReadOptions {
+        batch_rows: BATCH_ROWS,
+        id_field: format.id_field.clone(),
+        vector_field: format.vector_field.clone(),
+        text_field: format.text_field.clone(),
+        leave_out: format.leave_out.clone(),
+        metadata: format.meta.clone(),
+        rows: format.limit.map(|limit| 0..limit),
+    };
+    Ok(dehub_format::open(file, options)?)
+}
+
+/// Opens a file of vectors with every option at its default.
+pub(crate) fn open_plain(file: &Path) -> anyhow::Result<Reader> {
+    Ok(dehub_format::open(file, ReadOptions { batch_rows: BATCH_ROWS, ..ReadOptions::default() })?)
+}
+
+/// The rows of a batch.
+pub(crate) fn rows(file: &Path, batch: dehub_format::Batch) -> anyhow::Result<Vec<Row>> {
+    let count = batch.vectors.len();
+    let mut ids = optional(batch.ids, count);
+    let mut texts = optional(batch.texts, count).map(Option::flatten);
+    let mut payloads = optional(batch.payloads, count).map(Option::flatten);
+    let mut rows = Vec::with_capacity(count);
+    for (number, vector) in (batch.first_row..).zip(batch.vectors.iter()) {
+        let fields = payloads.next().flatten().filter(|fields| !fields.is_empty());
+        let payload = fields.map(|fields| Payload::parse(&serde_json::Value::Object(fields).to_string()));
+        let payload = payload.transpose().with_context(|| format!("{}: row {number}", file.display()))?;
+        rows.push(Row {
+            number,
+            id: ids.next().flatten(),
+            vector: vector.to_vec(),
+            text: texts.next().flatten(),
+            payload,
+        });
+    }
+    Ok(rows)
+}
+
+fn optional<T>(column: Option<Vec<T>>, count: usize) -> impl Iterator<Item = Option<T>> {
+    let missing = if column.is_none() { count } else { 0 };
+    column.into_iter().flatten().map(Some).chain(std::iter::repeat_with(|| None).take(missing))
+}
+
+/// Every row of a file as a query of a collection.
+pub(crate) fn queries(file: &Path, config: &CollectionConfig) -> anyhow::Result<Vec<Vector>> {
+    let mut queries = Vec::new();
+    for batch in open_plain(file)? {
+        for row in rows(file, batch?)? {
+            queries.push(row.query(file, config)?);
+        }
+    }
+    Ok(queries)
+}

@@ -1,0 +1,83 @@
+//! The command `dehub`.
+
+mod cli;
+mod commands;
+mod load;
+mod output;
+mod settings;
+
+use std::io::{self, Write};
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use clap::Parser;
+use dehub_index::Catalogue;
+
+use crate::cli::{Cli, Command};
+use crate::commands::{Context, Outcome};
+use crate::output::{Form, Output};
+
+fn main() -> ExitCode {
+    let cli = Cli::parse();
+    let json = cli.json;
+    match run(cli) {
+        Ok(Outcome::Done) => ExitCode::SUCCESS,
+        Ok(Outcome::SomeRefused) => ExitCode::from(3),
+        // Whoever read the results has seen enough.
+        Err(error) if is_closed_pipe(&error) => ExitCode::SUCCESS,
+        Err(error) => {
+            report(&error, json);
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(cli: Cli) -> anyhow::Result<Outcome> {
+    let mut settings = settings::read(cli.config.as_deref())?;
+    if let Some(data_dir) = cli.data_dir {
+        settings.data_dir = data_dir;
+    }
+    let context = Context {
+        catalogue: Arc::new(Catalogue::new(&settings.data_dir)),
+        settings,
+        output: Output { form: if cli.json { Form::Json } else { Form::Text }, quiet: cli.quiet },
+    };
+    start_logging();
+    match cli.command {
+        Command::Create(command) => commands::create::run(&context, &command),
+        Command::Import(command) => commands::import::run(&context, &command),
+        Command::Bank(command) => commands::bank::run(&context, &command),
+        Command::Fit(command) => commands::fit::run(&context, &command),
+        Command::Search(command) => commands::search::run(&context, &command),
+        Command::Hubs(command) => commands::hubs::run(&context, &command),
+        Command::Eval(command) => commands::eval::run(&context, &command),
+        Command::Info(command) => commands::info::run(&context, &command),
+        Command::Delete(command) => commands::delete::run(&context, &command),
+        Command::Serve(command) => commands::serve::run(&context, command),
+        Command::Demo(command) => commands::demo::run(&context, &command),
+    }
+}
+
+/// Logs go to standard error: warnings, or what the variable `DEHUB_LOG` asks for.
+fn start_logging() {
+    let filter = tracing_subscriber::EnvFilter::try_from_env("DEHUB_LOG")
+        .unwrap_or_else(|_| tracing_subscriber::EnvFilter::new("warn,dehub_api=info"));
+    tracing_subscriber::fmt().with_env_filter(filter).with_writer(io::stderr).with_ansi(false).init();
+}
+
+fn report(error: &anyhow::Error, json: bool) {
+    let mut stderr = io::stderr().lock();
+    // A closed standard error is no reason to fail differently.
+    _ = if json {
+        writeln!(stderr, "{}", serde_json::json!({ "error": format!("{error:#}") }))
+    } else {
+        writeln!(stderr, "error: {error:#}")
+    };
+}
+
+fn is_closed_pipe(error: &anyhow::Error) -> bool {
+    let io_error = |cause: &(dyn std::error::Error + 'static)| {
+        cause.downcast_ref::<io::Error>().map(io::Error::kind) == Some(io::ErrorKind::BrokenPipe)
+    };
+    error.chain().any(io_error)
+}

@@ -1,0 +1,60 @@
+//! Settings: built-in values, then the file, then the environment, then flags; the last one wins.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::Context;
+use config::{Config, Environment, File, FileFormat};
+use serde::Deserialize;
+
+/// What can be set outside the command line, under the names of the file and, upper-cased with `__`
+/// for a dot and `DEHUB__` in front, of the environment: `serve.port` is `DEHUB__SERVE__PORT`.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Settings {
+    /// Where collections live.
+    pub data_dir: PathBuf,
+    /// The server.
+    pub serve: ServeSettings,
+}
+
+/// Settings of `dehub serve`.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct ServeSettings {
+    /// The address to bind.
+    pub host: String,
+    /// The port to bind.
+    pub port: u16,
+    /// The largest request body, in bytes.
+    pub body_limit_bytes: usize,
+    /// Threads that answer requests; 0 for one a core.
+    pub workers: usize,
+}
+
+const BUILT_IN: &str = r#"
+data_dir = "dehub-data"
+[serve]
+host = "127.0.0.1"
+port = 6363
+body_limit_bytes = 33554432
+workers = 0
+"#;
+
+const FILE: &str = "dehub.toml";
+
+/// Reads the settings; `file` was named by a flag and must exist.
+pub(crate) fn read(file: Option<&Path>) -> anyhow::Result<Settings> {
+    let named = file.unwrap_or(Path::new(FILE));
+    let source = File::from(named).format(FileFormat::Toml).required(file.is_some());
+    let environment =
+        Environment::with_prefix("DEHUB").prefix_separator("__").separator("__").try_parsing(true);
+    let merged = Config::builder()
+        .add_source(File::from_str(BUILT_IN, FileFormat::Toml))
+        .add_source(source)
+        .add_source(environment)
+        .build()
+        .with_context(|| format!("the settings ({}, DEHUB__ variables) cannot be read", named.display()))?;
+    merged
+        .try_deserialize()
+        .with_context(|| format!("the settings ({}, DEHUB__ variables) are not understood", named.display()))
+}
