@@ -16,6 +16,7 @@ send PUT /collections/colours/banks/asked '{"kind": "query",
 send PUT /collections/colours/corrections/is '{"method": "IS", "parameters": {"beta": 10}, "query_bank": "asked"}'
 
 send POST /collections/colours/points/query '{"query": [0.8, 0.5, 0.4], "limit": 3}'
-send POST /collections/colours/points/query '{"query": [0.8, 0.5, 0.4], "limit": 3, "hubness": {"correction": "is", "explain": true}}'
+send POST /collections/colours/points/query '{"query": [0.8, 0.5, 0.4], "limit": 3,
+  "hubness": {"correction": "is", "explain": true}}'
 send GET  '/collections/colours/hubness?bank=asked&k=1' ''
 send DELETE /collections/colours ''

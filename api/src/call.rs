@@ -12,11 +12,12 @@ use dehub_index::{Collection, Name};
 use serde::Serialize;
 use serde_json::{Map, Value};
 
+use crate::decode;
 use crate::edge::Edge;
 use crate::errors::{self, BAD_PATH, INTERNAL, INVALID_NAME};
 use crate::parameters::Parameters;
 use crate::problem::Problem;
-use crate::{decode, receive};
+use crate::receive::{self, Body};
 
 /// A request as a handler gets it.
 pub(crate) struct Call {
@@ -90,9 +91,12 @@ impl Call {
             Err(problem) => return problem.response(),
         };
         let decoded = move || {
-            let value = decode::body(&body.bytes)?;
-            drop(body);
-            work(task, value)
+            let Body { bytes, share } = body;
+            let value = decode::body(&bytes)?;
+            drop(bytes);
+            let outcome = work(task, value);
+            drop(share);
+            outcome
         };
         respond(self.edge.run(decoded).await)
     }

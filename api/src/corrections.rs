@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use crate::call::{Call, Task};
 use crate::decode::{self, Fields, Place};
-use crate::errors::{self, BANK_UNUSED, INTERNAL, INVALID_VALUE, UNKNOWN_CORRECTION, Written};
+use crate::errors::{self, BANK_UNUSED, CORRECTION_DROPPED, INVALID_VALUE, UNKNOWN_CORRECTION, Written};
 use crate::problem::Problem;
 
 /// A correction in an answer.
@@ -78,8 +78,8 @@ fn fit_task(task: &Task, body: Value) -> Result<Vec<u8>, Problem> {
         collection.fit(std::slice::from_ref(&input)).map_err(|error| errors::write(&error, &written))?;
     let Some(Fitted { info, sequence, report }) = fitted.into_iter().next() else {
         return Err(Problem::new(
-            INTERNAL,
-            "the fit was committed, but another write has dropped the correction",
+            CORRECTION_DROPPED,
+            "the correction was fitted, and dropped by another request",
         ));
     };
     task.reply(&FittedReply {

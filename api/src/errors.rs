@@ -24,6 +24,9 @@ pub(crate) const COLLECTION_EXISTS: Code = Code::new(409, "collection_exists", "
 pub(crate) const ENTRY_EXISTS: Code = Code::new(409, "entry_exists", "The bank entry exists");
 pub(crate) const BANK_IN_USE: Code = Code::new(409, "bank_in_use", "The bank is in use");
 
+pub(crate) const CORRECTION_DROPPED: Code =
+    Code::new(409, "correction_dropped", "The correction was dropped meanwhile");
+
 pub(crate) const BODY_TOO_LARGE: Code = Code::new(413, "body_too_large", "The body is too large");
 pub(crate) const WRITE_TOO_LARGE: Code =
     Code::new(413, "write_too_large", "The write is too large for one commit");
@@ -91,7 +94,7 @@ pub(crate) enum Written<'a> {
     Fit(&'a FitInput, &'static str),
 }
 
-/// An error of the catalogue. What a client learns of the disk is the names of collections.
+/// An error of the catalogue. Who asks wrongly is not told where the data directory is.
 pub(crate) fn catalogue(error: &CatalogueError) -> Problem {
     match error {
         CatalogueError::Unknown { name, found, .. } => {

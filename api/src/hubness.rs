@@ -72,7 +72,7 @@ fn measure_task(task: &Task) -> Result<Vec<u8>, Problem> {
     let k = task.parameters.whole("k")?.unwrap_or(K_DEFAULT.min(snapshot.len()));
     let top = task.parameters.whole("top")?.unwrap_or(TOP_DEFAULT);
     if top > TOP_MAX {
-        return Err(task.parameters.refused("top", &top.to_string(), "at most 10000"));
+        return Err(task.parameters.refused("top", &top.to_string(), &format!("at most {TOP_MAX}")));
     }
     if k == 0 && !snapshot.is_empty() {
         return Err(task.parameters.refused("k", "0", "a whole number from 1"));

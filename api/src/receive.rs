@@ -27,13 +27,14 @@ const DRAIN_BYTES_MAX: usize = 256 * 1024 * 1024;
 /// A body in memory, and its share of the memory for bodies.
 pub(crate) struct Body {
     pub(crate) bytes: Vec<u8>,
-    _share: Share,
+    /// Held until the request is answered: what is decoded from a body takes memory as well.
+    pub(crate) share: Share,
 }
 
 /// Receives the body of a request that must have one.
 pub(crate) async fn receive(request: &HttpRequest, payload: Payload, edge: &Edge) -> Result<Body, Problem> {
     let limit = edge.body_limit_bytes();
-    let mut body = Body { bytes: Vec::new(), _share: edge.body_share() };
+    let mut body = Body { bytes: Vec::new(), share: edge.body_share() };
     let mut refusal = is_json(request).err();
     let mut received = 0;
     let keep = |chunk: &Bytes| {
@@ -41,7 +42,7 @@ pub(crate) async fn receive(request: &HttpRequest, payload: Payload, edge: &Edge
         if refusal.is_some() || received > limit {
             // What was kept is of no use any more.
             body.bytes = Vec::new();
-        } else if let Err(problem) = body._share.grow(chunk.len()) {
+        } else if let Err(problem) = body.share.grow(chunk.len()) {
             refusal = Some(problem);
         } else {
             body.bytes.extend_from_slice(chunk);

@@ -27,7 +27,8 @@ pub(crate) fn load(path: &Path, store: &Store, graph_path: &Path) -> Result<Stat
     state.graph = match graph_file::read(graph_path, state.row_count()) {
         Ok(graph) => graph.map(Arc::new),
         Err(error) => {
-            tracing::warn!(file = %graph_path.display(), %error, "the graph file is set aside; the graph will be rebuilt");
+            let file = graph_path.display();
+            tracing::warn!(%file, %error, "the graph file is set aside; the graph will be rebuilt");
             None
         }
     };

@@ -124,7 +124,9 @@ fn functions_are_short() {
 fn lines_are_short() {
     let checked = |file: &&TextFile| file.has_extension("rs") || file.has_extension("sh");
     let long_in = |file: &'static TextFile| {
-        let long = |line: &str| line.chars().count() > LINE_CHARS_MAX && !line.contains("://");
+        // A test's table reads best with a case a line.
+        let is_test = file.path.contains("/tests/");
+        let long = move |line: &str| line.chars().count() > LINE_CHARS_MAX && !line.contains("://") && !is_test;
         let lines = file.text.lines().enumerate().filter(move |(_, line)| long(line));
         lines.map(|(index, _)| format!("{}:{}", file.path, index + 1))
     };

@@ -1,7 +1,7 @@
 //! Growing and dropping banks. Every statistic fitted from a bank absorbs its new entries in the
 //! commit that adds them; the graph is never touched.
 
-use std::collections::HashSet;
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use dehub_normalize::{Bank as FitBank, BankKind, Points, State as PointState, Statistic, fit_activation, fit_states};
@@ -194,7 +194,7 @@ fn check(state: &State, bank: &Bank, update: &BankUpdate) -> Result<Vec<Vector>,
         let bank = update.name.clone();
         return Err(WriteError::BankTooLarge { bank, found: entries, most: BANK_ENTRIES_MAX });
     }
-    let mut seen: HashSet<&PointId> = HashSet::new();
+    let mut seen: HashMap<&PointId, usize> = HashMap::new();
     let check = |(place, entry): (usize, &EntryInput)| {
         if let Some(id) = entry.id.as_ref().filter(|id| bank.by_id.contains_key(id)) {
             return Err(WriteError::EntryExists { place, id: id.clone(), bank: update.name.clone() });
@@ -207,9 +207,9 @@ fn check(state: &State, bank: &Bank, update: &BankUpdate) -> Result<Vec<Vector>,
         })
     };
     let vectors = update.entries.iter().enumerate().map(check).collect::<Result<Vec<_>, _>>()?;
-    for (place, id) in update.entries.iter().enumerate().filter_map(|(place, entry)| Some((place, entry.id.as_ref()?))) {
-        if !seen.insert(id) {
-            let first = update.entries.iter().position(|entry| entry.id.as_ref() == Some(id)).unwrap_or(place);
+    for (place, entry) in update.entries.iter().enumerate() {
+        let Some(id) = &entry.id else { continue };
+        if let Some(first) = seen.insert(id, place) {
             return Err(WriteError::DuplicateId { item: "bank entry", place, first, id: id.clone() });
         }
     }

@@ -98,7 +98,8 @@ impl Draft<'_> {
         for ((number, statistic), states) in columns.into_iter().zip(states) {
             for (row, state) in (first_row..).zip(&states) {
                 self.put_state(number, row, state);
-                if let Some(Fitting::Column { column, .. }) = self.next.sets.get_mut(&number).map(|set| &mut set.fitted) {
+                let set = self.next.sets.get_mut(&number);
+                if let Some(Fitting::Column { column, .. }) = set.map(|set| &mut set.fitted) {
                     column.push(statistic.value(state));
                 }
             }

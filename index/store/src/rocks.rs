@@ -124,7 +124,8 @@ fn options() -> Options {
     // Nobody reads the statistics that RocksDB would otherwise gather on a timer.
     options.set_stats_dump_period_sec(0);
     options.set_stats_persist_period_sec(0);
-    // LZ4 costs next to nothing where data is rewritten often; most of it ends up in the last level, where zstd halves it.
+    // LZ4 costs next to nothing where data is rewritten often; most of it ends up in the last level,
+    // where zstd halves it.
     options.set_compression_type(DBCompressionType::Lz4);
     options.set_bottommost_compression_type(DBCompressionType::Zstd);
     options.set_block_based_table_factory(&table_options());

@@ -139,8 +139,9 @@ impl Store {
         self.poisoned.load(Ordering::Acquire)
     }
 
-    /// Writes a copy of the store as it is now to the new directory `into`, which then opens like any store. Table files
-    /// are shared by hard links where the file system allows it. The directory above `into` must exist.
+    /// Writes a copy of the store as it is now to the new directory `into`, which then opens like any store.
+    /// Table files are shared by hard links where the file system allows it. The directory above `into` must
+    /// exist.
     pub fn checkpoint(&self, into: &Path) -> Result<(), CheckpointError> {
         let failed = |cause: String| CheckpointError::Failed { into: into.to_owned(), cause };
         if fs::symlink_metadata(into).is_ok() {

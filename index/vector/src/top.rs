@@ -98,7 +98,10 @@ mod tests {
 
     proptest! {
         #[test]
-        fn the_best_k_equal_the_head_of_a_full_sort(scores in prop::collection::vec(-3_i8..3, 0..60), k in 0_usize..20) {
+        fn the_best_k_equal_the_head_of_a_full_sort(
+            scores in prop::collection::vec(-3_i8..3, 0..60),
+            k in 0_usize..20,
+        ) {
             let all: Vec<_> =
                 (0..).zip(&scores).map(|(row, &score)| Candidate::new(f32::from(score), row)).collect();
             let mut top = TopK::new(k);

@@ -101,7 +101,8 @@ fn describe(name: &str, collection: &Collection) -> String {
         None => "none; every search is exact".to_owned(),
     };
     let mut text = format!(
-        "collection {name}\n  points      {} of {} dimensions, {}\n  graph       {graph}\n  commits     {}\n  on disk     {} KiB\n",
+        "collection {name}\n  points      {} of {} dimensions, {}\n  graph       {graph}\n  commits     {}\n  \
+         on disk     {} KiB\n",
         gallery.points,
         config.dim.get(),
         config.metric,

@@ -11,53 +11,53 @@ use std::process::{Command, Output, Stdio};
 use serde_json::Value;
 
 /// A data directory of its own, and commands that use it.
-pub struct Dehub {
+pub(crate) struct Dehub {
     folder: tempfile::TempDir,
 }
 
 /// How a command ended.
 #[derive(Debug)]
-pub struct Ended {
-    pub code: i32,
-    pub stdout: String,
-    pub stderr: String,
+pub(crate) struct Ended {
+    pub(crate) code: i32,
+    pub(crate) stdout: String,
+    pub(crate) stderr: String,
 }
 
 /// A file of the repository's test data.
-pub fn testdata(name: &str) -> String {
+pub(crate) fn testdata(name: &str) -> String {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the package is in the workspace");
     root.join("testdata").join(name).to_str().expect("the path is UTF-8").to_owned()
 }
 
 impl Dehub {
-    pub fn new() -> Dehub {
+    pub(crate) fn new() -> Dehub {
         Dehub { folder: tempfile::tempdir().expect("a temporary folder") }
     }
 
-    pub fn path(&self, name: &str) -> PathBuf {
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
         self.folder.path().join(name)
     }
 
     /// Writes a file for a command to read; gives its path.
-    pub fn file(&self, name: &str, bytes: impl AsRef<[u8]>) -> String {
+    pub(crate) fn file(&self, name: &str, bytes: impl AsRef<[u8]>) -> String {
         let path = self.path(name);
         std::fs::write(&path, bytes).expect("the temporary folder is writable");
         path.to_str().expect("the path is UTF-8").to_owned()
     }
 
-    pub fn command(&self, arguments: &[&str]) -> Command {
+    pub(crate) fn command(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_dehub"));
         command.current_dir(self.folder.path()).arg("--data-dir").arg(self.path("data")).args(arguments);
         command.stdin(Stdio::null());
         command
     }
 
-    pub fn run(&self, arguments: &[&str]) -> Ended {
+    pub(crate) fn run(&self, arguments: &[&str]) -> Ended {
         ended(self.command(arguments).output().expect("the binary runs"))
     }
 
     /// Runs a command that must succeed.
-    pub fn ok(&self, arguments: &[&str]) -> Ended {
+    pub(crate) fn ok(&self, arguments: &[&str]) -> Ended {
         let ended = self.run(arguments);
         assert_eq!(ended.code, 0, "{arguments:?}: {}", ended.stderr);
         ended
@@ -65,20 +65,20 @@ impl Dehub {
 
     /// What `info` tells of the collection `x`, but for the size of the store's files: opening them
     /// writes to its log.
-    pub fn state(&self) -> Value {
+    pub(crate) fn state(&self) -> Value {
         let mut info = self.json(&["info", "x"]);
         info.as_object_mut().expect("an object").remove("bytes_on_disk").expect("the size is shown");
         info
     }
 
     /// Runs a command with `--json`; its output must be one JSON object and no more.
-    pub fn json(&self, arguments: &[&str]) -> Value {
+    pub(crate) fn json(&self, arguments: &[&str]) -> Value {
         let ended = self.ok(&[arguments, &["--json"]].concat());
         serde_json::from_str(&ended.stdout).expect("one JSON object on standard output")
     }
 }
 
-pub fn ended(output: Output) -> Ended {
+pub(crate) fn ended(output: Output) -> Ended {
     let text = |bytes| String::from_utf8(bytes).expect("output is UTF-8");
     Ended {
         code: output.status.code().expect("the command was not killed"),
@@ -88,7 +88,7 @@ pub fn ended(output: Output) -> Ended {
 }
 
 /// An `.npy` file of 32-bit numbers.
-pub fn npy(rows: &[&[f32]]) -> Vec<u8> {
+pub(crate) fn npy(rows: &[&[f32]]) -> Vec<u8> {
     let dim = rows.first().map_or(3, |row| row.len());
     let mut header = format!("{{'descr': '<f4', 'fortran_order': False, 'shape': ({}, {dim}), }}", rows.len());
     while !(header.len() + 11).is_multiple_of(64) {

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::common::{Folder, Table, batches_of, bytes_of, npy, read};
+use crate::files::{Folder, Table, batches_of, bytes_of, npy, read};
 use ::parquet::basic::{Compression, ZstdLevel};
 use ::parquet::file::properties::WriterProperties;
 use arrow_array::types::{Float32Type, Float64Type};

@@ -1,6 +1,6 @@
 //! JSON lines with vectors in them, and without.
 
-use crate::common::{Folder, batches_of, message, number, read, text};
+use crate::files::{Folder, batches_of, message, number, read, text};
 use dehub_format::{ReadOptions, open, open_fields};
 use serde_json::{Value, json};
 

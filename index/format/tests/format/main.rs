@@ -1,6 +1,6 @@
 //! The package from outside: files in, rows or a message out.
 
-mod common;
+mod files;
 mod damage;
 mod jsonl;
 mod made;

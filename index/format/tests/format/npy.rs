@@ -1,6 +1,6 @@
 //! `.npy` files with and without metadata beside them.
 
-use crate::common::{Folder, batches_of, bytes_of, message, npy, npy_of_version, number, read, text};
+use crate::files::{Folder, batches_of, bytes_of, message, npy, npy_of_version, number, read, text};
 use dehub_format::{FormatError, ReadOptions, open, write_npy};
 use dehub_vector::Rows;
 use half::f16;

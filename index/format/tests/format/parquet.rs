@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::common::{Folder, batches_of, message, number, read, text};
+use crate::files::{Folder, batches_of, message, number, read, text};
 use crate::made::{parquet, parquet_in_groups};
 use ::parquet::basic::{Compression, ZstdLevel};
 use ::parquet::file::properties::WriterProperties;

@@ -1,0 +1,124 @@
+//! A killed process loses no acknowledged write, and no write is there by half.
+
+use std::env;
+use std::io::{BufRead, BufReader, Write, stdout};
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::sync::Arc;
+
+use dehub_index::{Catalogue, Collection};
+use dehub_vector::{Metric, PointId};
+
+use crate::dump::{assert_same_biases, biases, dump};
+use crate::made::{Home, Numbers, config, fit, ids, name, point, points, queries};
+
+/// Tells the test that it is the child, and where the collection is.
+const CHILD_FOLDER: &str = "DEHUB_INDEX_TEST_CHILD";
+const TEST: &str = "crashing::a_killed_process_loses_no_acknowledged_write";
+/// A child that is not killed stops here, so that a broken test ends.
+const WRITES_MAX: u64 = 100_000;
+const DIM: usize = 8;
+const LABELS: [&str; 3] = ["IS(beta=20)", "NNN(alpha=1.0,k=3)", "DIS(beta=20,k=1)"];
+/// Points of one batch.
+const BATCH: u64 = 5;
+
+fn open(folder: &Path) -> Arc<Collection> {
+    Catalogue::new(folder).get(&name("killed")).expect("it opens after a kill")
+}
+
+/// The vectors of write `n`, so that the parent knows what the child wrote.
+fn vectors(n: u64, count: u64) -> Vec<Vec<f32>> {
+    Numbers(n).vectors(usize::try_from(count).expect("few"), DIM)
+}
+
+/// Write `n`: a batch of points with every other an entry, and each tenth takes an early batch away.
+fn write(collection: &Collection, n: u64) {
+    match n % 4 {
+        1 => _ = collection.add_to_bank(&queries("queries", &vectors(n, 2))).expect("good entries"),
+        3 if n % 12 == 3 => _ = collection.delete(&batch_ids(n / 2)).expect("a delete"),
+        _ => _ = collection.upsert(&points(n * BATCH, &vectors(n, BATCH))).expect("good points"),
+    }
+}
+
+fn batch_ids(n: u64) -> Vec<PointId> {
+    ids(n * BATCH..(n + 1) * BATCH)
+}
+
+/// The same writes without a kill, up to `writes`.
+fn undisturbed(writes: u64) -> Home {
+    let home = Home::new(config(DIM, Metric::Cosine));
+    start(home.collection());
+    (0..writes).for_each(|n| write(home.collection(), n));
+    home
+}
+
+/// The first three commits.
+fn start(collection: &Collection) {
+    collection.upsert(&[point(u64::MAX, &[1.0; DIM])]).expect("a good point");
+    collection.add_to_bank(&queries("queries", &vectors(u64::MAX, 5))).expect("good entries");
+    collection.fit(&LABELS.map(fit)).expect("a fit");
+}
+
+const START: u64 = 3;
+
+#[test]
+fn a_killed_process_loses_no_acknowledged_write() {
+    if let Some(folder) = env::var_os(CHILD_FOLDER) {
+        return write_and_report(Path::new(&folder));
+    }
+    let folder = tempfile::tempdir().expect("a folder for the test");
+    let made = Catalogue::new(folder.path()).create(&name("killed"), config(DIM, Metric::Cosine));
+    start(&made.expect("a new collection"));
+    let mut total = 0;
+    for wanted in [1, 9, 60] {
+        let acknowledged = acknowledged_before_kill(folder.path(), total + wanted);
+        let collection = open(folder.path());
+        total = collection.snapshot().sequence() - START;
+        assert!(total >= acknowledged, "{acknowledged} were acknowledged, {total} are there");
+        // What is there is exactly the first `total` writes: none is missing, none is there by half.
+        let undisturbed = undisturbed(total);
+        assert_eq!(dump(&collection.snapshot()), dump(&undisturbed.snapshot()));
+        let fresh = Home::new(config(DIM, Metric::Cosine));
+        let snapshot = collection.snapshot();
+        let rows: Vec<u32> = snapshot.rows().collect();
+        let kept = snapshot.points(&rows).expect("every row has a record");
+        let inputs: Vec<_> = rows.iter().zip(kept).map(|(&row, it)| point(it.id, snapshot.vector(row))).collect();
+        fresh.upsert(&inputs);
+        let entries = snapshot.bank_queries(&name("queries"), usize::MAX);
+        fresh.add(&queries("queries", &entries.iter().map(|entry| entry.as_slice().to_vec()).collect::<Vec<_>>()));
+        fresh.fit(&LABELS);
+        assert_same_biases(&biases(&snapshot), &biases(&fresh.snapshot()), 1e-6, "every point has its bias");
+    }
+}
+
+/// Continues where the collection ends, and reports the number of writes after each one.
+fn write_and_report(folder: &Path) {
+    let collection = open(folder);
+    let first = collection.snapshot().sequence() - START;
+    for n in first..WRITES_MAX {
+        write(&collection, n);
+        writeln!(stdout(), "\nacknowledged {}", n + 1).expect("the parent reads");
+    }
+    panic!("nobody killed this process");
+}
+
+/// Runs a child until it reports `wanted` writes, kills it, and returns the last number it reported.
+fn acknowledged_before_kill(folder: &Path, wanted: u64) -> u64 {
+    let mut command = Command::new(env::current_exe().expect("this test's program"));
+    command.args([TEST, "--exact", "--nocapture"]).env(CHILD_FOLDER, folder);
+    let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().expect("a child");
+    let mut lines = BufReader::new(child.stdout.take().expect("it is piped")).lines();
+    let number = |line: &str| line.strip_prefix("acknowledged ").and_then(|number| number.parse::<u64>().ok());
+    let mut acknowledged = 0;
+    while acknowledged < wanted {
+        let line = lines.next().expect("the child goes on").expect("text");
+        acknowledged = number(&line).unwrap_or(acknowledged);
+    }
+    child.kill().expect("it runs");
+    // Writes that it acknowledged before it died count as well.
+    for line in lines {
+        acknowledged = number(&line.expect("text")).unwrap_or(acknowledged);
+    }
+    assert!(!child.wait().expect("it is ours").success());
+    acknowledged
+}
