@@ -1,7 +1,9 @@
 //! What all requests share: the catalogue, and bounds on the work and the memory they take together.
 
 use std::collections::HashSet;
+use std::convert::Infallible;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc::Sender;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 
@@ -29,7 +31,12 @@ pub(crate) struct Edge {
     body_bytes: Arc<Bound>,
     /// Collections whose graph is being built by a thread of ours.
     building: Arc<Mutex<HashSet<Name>>>,
+    // INVARIANT: the last field, so that it is dropped when the collections are closed.
+    open: Open,
 }
+
+/// As long as one of these is left, something of the server may hold a collection open.
+pub(crate) type Open = Sender<Infallible>;
 
 /// A count that never passes a limit.
 #[derive(Debug)]
@@ -76,13 +83,14 @@ impl Drop for Share {
 }
 
 impl Edge {
-    pub(crate) fn new(catalogue: Arc<Catalogue>, body_limit_bytes: usize) -> Edge {
+    pub(crate) fn new(catalogue: Arc<Catalogue>, body_limit_bytes: usize, open: Open) -> Edge {
         Edge {
             catalogue,
             body_limit_bytes,
             requests: Bound::new(REQUESTS_MAX),
             body_bytes: Bound::new(body_limit_bytes.saturating_mul(BODIES_MAX)),
             building: Arc::default(),
+            open,
         }
     }
 
@@ -128,8 +136,12 @@ impl Edge {
             return;
         }
         let claim = Claim { name: name.clone(), building: Arc::clone(&self.building) };
-        let collection = Arc::clone(collection);
-        let build = move || build_graphs(&claim, &collection);
+        let (collection, open) = (Arc::clone(collection), self.open.clone());
+        let build = move || {
+            build_graphs(&claim, &collection);
+            drop(collection);
+            drop(open);
+        };
         if let Err(error) = thread::Builder::new().name("graph".to_owned()).spawn(build) {
             tracing::error!(%error, collection = %name, "no thread to build the graph with");
         }
@@ -170,13 +182,14 @@ fn overloaded(reason: &str) -> Problem {
 #[cfg(test)]
 mod tests {
     use std::path::Path;
+    use std::sync::mpsc::channel;
 
     use actix_web::rt::System;
 
     use super::*;
 
     fn edge() -> Edge {
-        Edge::new(Arc::new(Catalogue::new(Path::new("nowhere"))), 100)
+        Edge::new(Arc::new(Catalogue::new(Path::new("nowhere"))), 100, channel().0)
     }
 
     #[test]

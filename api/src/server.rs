@@ -1,11 +1,13 @@
 //! Listening, serving and stopping.
 
+use std::convert::Infallible;
 use std::future::poll_fn;
 use std::io;
 use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::task::Poll;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use actix_web::dev::{Server as HttpServer, ServerHandle, Service};
 use actix_web::{App, rt, web};
@@ -80,6 +82,8 @@ pub enum ServeError {
 pub struct Server {
     address: SocketAddr,
     http: HttpServer,
+    /// Disconnected when nothing of the server is left that may hold a collection open.
+    closed: Receiver<Infallible>,
 }
 
 /// Stops a server from another thread.
@@ -108,7 +112,8 @@ impl Server {
         };
         let listener = TcpListener::bind((config.host.as_str(), config.port)).map_err(fault)?;
         let address = listener.local_addr().map_err(fault)?;
-        let edge = web::Data::new(Edge::new(catalogue, config.body_limit_bytes));
+        let (open, closed) = channel();
+        let edge = web::Data::new(Edge::new(catalogue, config.body_limit_bytes, open));
         let app = move || {
             App::new()
                 .app_data(edge.clone())
@@ -135,7 +140,7 @@ impl Server {
             .shutdown_signal(asked_to_stop());
         let http = if config.workers > 0 { http.workers(config.workers) } else { http };
         let http = http.listen(listener).map_err(fault)?;
-        Ok(Server { address, http: http.run() })
+        Ok(Server { address, http: http.run(), closed })
     }
 
     /// Where it listens, with the port it was given if it asked for any.
@@ -149,9 +154,21 @@ impl Server {
     }
 
     /// Serves until SIGINT, SIGTERM or a [`StopHandle`] asks it to stop and the requests under way
-    /// have ended.
+    /// have ended. Then the server holds nothing of the catalogue any more, unless something took
+    /// longer than half a minute to end.
     pub fn run(self) -> Result<(), ServeError> {
-        rt::System::new().block_on(self.http).map_err(ServeError::Run)
+        rt::System::new().block_on(self.http).map_err(ServeError::Run)?;
+        // Workers end after the future does. A store that closes while the process exits aborts it.
+        match self.closed.recv_timeout(Duration::from_secs(STOP_SECONDS)) {
+            Ok(never) => match never {},
+            Err(RecvTimeoutError::Disconnected) => {}
+            Err(RecvTimeoutError::Timeout) => {
+                tracing::warn!(
+                    "the server stops while work is still under way; what was answered is on disk"
+                );
+            }
+        }
+        Ok(())
     }
 }
 

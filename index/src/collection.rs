@@ -11,7 +11,7 @@ use dehub_vector::PointId;
 use crate::bank::Bank;
 use crate::config::StoredConfig;
 use crate::graph::Graph;
-use crate::record::{CONFIG_KEY, FAMILIES, META, to_json};
+use crate::record::{CONFIG_KEY, FAMILIES, META, VECTORS, row_key, to_json, vector_bytes};
 use crate::state::State;
 use crate::write::{Draft, FitInput};
 use crate::{
@@ -135,6 +135,10 @@ impl Collection {
         graph_file::write(&self.graph_path, &graph).map_err(WriteError::GraphFile)?;
         let nodes = graph.len();
         let mut state = self.lock();
+        let vectors = walked_vectors(&snapshot, &state);
+        if !vectors.is_empty() {
+            self.store.commit(vectors, Durability::Relaxed)?;
+        }
         state.graph = Some(Arc::new(graph));
         self.publish(&state);
         Ok(GraphBuild::Built { nodes })
@@ -169,6 +173,23 @@ impl Collection {
         // A panic in a write leaves the state as it was: it is replaced whole, after the commit.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// Brings the vectors the store keeps in line with a new graph over the rows of `built`: those deleted
+/// before it are walked over no more, and those deleted since must stay.
+fn walked_vectors(built: &Snapshot, state: &State) -> Batch {
+    let mut batch = Batch::default();
+    let before: Vec<u32> = match &state.graph {
+        Some(graph) => graph.all_rows().to_vec(),
+        None => (0..built.row_count()).collect(),
+    };
+    for row in before.into_iter().filter(|&row| !built.is_live(row)) {
+        batch.delete(VECTORS, &row_key(row));
+    }
+    for row in built.rows().filter(|&row| !state.live.contains(row)) {
+        batch.put(VECTORS, &row_key(row), &vector_bytes(built.vector(row)));
+    }
+    batch
 }
 
 fn is_due(snapshot: &Snapshot) -> bool {

@@ -2,7 +2,7 @@
 //!
 //! This is the only file that names hnsw_rs, and it only ever inserts. What would make that panic
 //! or exit cannot reach it: distances are finite and never negative (cosine as `1 − q·p` cut at 0,
-//! the others as squared distances), vectors are finite and of one dimension, `m` is at most 128.
+//! the others squared), vectors are finite and of one dimension, `m` is at most 128.
 //! Equal vectors become one node, because a large group of copies would seal itself off.
 
 use std::collections::HashMap;
@@ -92,6 +92,11 @@ impl Graph {
         self.rows.get(node as usize)
     }
 
+    /// The rows of all nodes.
+    pub(crate) fn all_rows(&self) -> &[u32] {
+        &self.rows.numbers
+    }
+
     pub(crate) fn ground(&self) -> &Layer {
         &self.layers[0]
     }
@@ -167,11 +172,18 @@ fn insert_all(
     hnsw
 }
 
-/// Vectors of different lengths as points of one sphere, `[x, √(M² − ‖x‖²)]`, where the nearest by
-/// distance are the largest by inner product (Bachrach et al., RecSys 2014).
+/// Vectors under dot as points whose neighbours are alike in direction and in length:
+/// `[x / ‖x‖, ‖x‖ / M]`. A walk then turns to the query and climbs to the long vectors. On the sphere
+/// of Bachrach et al. (RecSys 2014), `[x, √(M² − ‖x‖²)]`, short vectors are everyone's neighbours.
 fn lift<'a>(rows: impl Iterator<Item = &'a [f32]> + Clone) -> Vec<Vec<f32>> {
-    let longest = rows.clone().map(|row| dot(row, row)).fold(0.0, f32::max);
-    let lifted = |row: &[f32]| [row, &[(longest - dot(row, row)).max(0.0).sqrt()]].concat();
+    let length = |row: &[f32]| dot(row, row).sqrt();
+    // A row of zeros has no direction, and any length will do to divide by.
+    let positive = |length: f32| if length > 0.0 { length } else { 1.0 };
+    let longest = positive(rows.clone().map(length).fold(0.0, f32::max));
+    let lifted = |row: &[f32]| {
+        let own = length(row);
+        row.iter().map(|x| x / positive(own)).chain([own / longest]).collect()
+    };
     rows.map(lifted).collect()
 }
 

@@ -6,6 +6,7 @@ use std::io::{self, Write};
 use std::path::Path;
 
 use crate::graph::{Graph, Layer, Lists};
+use crate::row_set::RowSet;
 
 const MAGIC: &[u8; 8] = b"dehubgr1";
 
@@ -42,8 +43,14 @@ pub(crate) fn write(path: &Path, graph: &Graph) -> io::Result<()> {
     path.parent().map_or(Ok(()), |folder| File::open(folder)?.sync_all())
 }
 
-/// Reads a graph over a collection of `rows` rows; `None` if there is no file.
-pub(crate) fn read(path: &Path, rows: u32) -> Result<Option<Graph>, GraphFileError> {
+/// Reads a graph of the collection with `rows` rows, of which these are `live`; `None` if there is no
+/// file. Rows whose vectors are not `kept` cannot be walked over.
+pub(crate) fn read(
+    path: &Path,
+    rows: u32,
+    live: &RowSet,
+    kept: &RowSet,
+) -> Result<Option<Graph>, GraphFileError> {
     let bytes = match fs::read(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         bytes => bytes?,
@@ -57,7 +64,7 @@ pub(crate) fn read(path: &Path, rows: u32) -> Result<Option<Graph>, GraphFileErr
     let (words, tail) = body.as_chunks::<4>();
     let words: Vec<u32> = words.iter().map(|&word| u32::from_le_bytes(word)).collect();
     let graph = parse(&words).filter(|_| tail.is_empty()).ok_or(damaged("its lists are not whole"))?;
-    if graph.covered > rows || !is_consistent(&graph) {
+    if graph.covered > rows || !is_consistent(&graph) || !is_of(&graph, live, kept) {
         return Err(damaged("it is not a graph of this collection"));
     }
     Ok(Some(graph))
@@ -99,6 +106,13 @@ fn take_list(words: &mut &[u32]) -> Option<Vec<u32>> {
     let (list, rest) = words.split_at_checked(len)?;
     *words = rest;
     Some(list.to_vec())
+}
+
+/// Whether each node can be walked over and each point is in a node or was added later.
+fn is_of(graph: &Graph, live: &RowSet, kept: &RowSet) -> bool {
+    let mut rows = RowSet::default();
+    let once = graph.rows.numbers.iter().all(|&row| kept.contains(row) && rows.insert(row));
+    once && live.iter().take_while(|&row| row < graph.covered).all(|row| rows.contains(row))
 }
 
 /// Whether every number is in the range that a walk will index with.

@@ -16,6 +16,7 @@ use crate::record::{
     STATES, SetKind, SetRecord, VECTORS, damaged, from_json, pair_key, read_id, read_list, read_pair, read_u32,
     read_vector,
 };
+use crate::row_set::RowSet;
 use crate::state::{Fitting, Set, State};
 use crate::{CollectionConfig, Name, OpenError, ReadError, graph_file};
 
@@ -23,8 +24,8 @@ use crate::{CollectionConfig, Name, OpenError, ReadError, graph_file};
 pub(crate) fn load(path: &Path, store: &Store, graph_path: &Path) -> Result<State, OpenError> {
     let config = read_config(path, store)?;
     let mut state = State::new(config);
-    fill(&mut state, store).map_err(|source| OpenError::Read { path: path.to_owned(), source })?;
-    state.graph = match graph_file::read(graph_path, state.row_count()) {
+    let kept = fill(&mut state, store).map_err(|source| OpenError::Read { path: path.to_owned(), source })?;
+    state.graph = match graph_file::read(graph_path, state.row_count(), &state.live, &kept) {
         Ok(graph) => graph.map(Arc::new),
         Err(error) => {
             let file = graph_path.display();
@@ -48,17 +49,20 @@ fn read_config(path: &Path, store: &Store) -> Result<CollectionConfig, OpenError
     stored.config().map_err(|error| wrap(error.into()))
 }
 
-fn fill(state: &mut State, store: &Store) -> Result<(), ReadError> {
+/// Fills the state; gives the rows whose vectors are kept, those of deleted points included.
+fn fill(state: &mut State, store: &Store) -> Result<RowSet, ReadError> {
     let counters = store.get(META, COUNTERS_KEY)?;
     state.counters = counters.map_or(Ok(Counters::default()), |bytes| from_json(META, &bytes))?;
-    read_points(state, store)?;
+    let kept = read_points(state, store)?;
     read_banks(state, store)?;
     read_corrections(state, store)?;
-    read_sets(state, store)
+    read_sets(state, store)?;
+    Ok(kept)
 }
 
-fn read_points(state: &mut State, store: &Store) -> Result<(), ReadError> {
+fn read_points(state: &mut State, store: &Store) -> Result<RowSet, ReadError> {
     let dim = state.config.dim.get();
+    let mut kept = RowSet::default();
     let gone = Vector::stored(&vec![0.0; dim]);
     for item in store.scan(VECTORS, &[], None) {
         let (key, value) = item?;
@@ -70,12 +74,18 @@ fn read_points(state: &mut State, store: &Store) -> Result<(), ReadError> {
             state.push_row(&gone);
         }
         state.push_row(&Vector::stored(&read_vector(VECTORS, &value, dim)?));
-        state.live.insert(row);
+        kept.insert(row);
     }
     while state.row_count() < state.counters.next_row {
         state.push_row(&gone);
     }
-    Ok(())
+    for item in store.scan(IDS, &[], None) {
+        let row = read_u32(IDS, &item?.1)?;
+        if !kept.contains(row) || !state.live.insert(row) {
+            return Err(damaged(IDS, format!("row {row} has no vector or two ids")).into());
+        }
+    }
+    Ok(kept)
 }
 
 fn read_banks(state: &mut State, store: &Store) -> Result<(), ReadError> {

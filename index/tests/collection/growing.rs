@@ -2,10 +2,10 @@
 //! statistic and every gate is what a fit of the final contents gives.
 
 use dehub_index::BankUpdate;
-use dehub_vector::Metric;
+use dehub_vector::{Metric, PointId};
 
 use crate::dump::{Biases, assert_same_biases, biases, dump};
-use crate::made::{Home, Numbers, config, gallery, points, queries};
+use crate::made::{Home, Numbers, config, gallery, point, points, queries};
 
 const DIM: usize = 24;
 const POINTS: usize = 100;
@@ -67,9 +67,11 @@ impl Contents {
         gallery("gallery", 80 + from as u64, &self.references[from..to])
     }
 
-    fn at_once(&self) -> Biases {
+    /// The same contents fitted at once, with the points in this order: copies tie by it.
+    fn at_once(&self, order: &[u64]) -> Biases {
         let home = self.home();
-        home.upsert(&points(0, &self.points));
+        let inputs: Vec<_> = order.iter().map(|&id| point(id, &self.points[id as usize])).collect();
+        home.upsert(&inputs);
         home.add(&self.some_queries(0, QUERIES));
         home.add(&self.some_references(0, REFERENCES));
         home.fit(&LABELS);
@@ -86,7 +88,15 @@ impl Contents {
 
     #[track_caller]
     fn check(&self, home: &Home, what: &str) {
-        assert_same_biases(&biases(&home.snapshot()), &self.at_once(), self.error(), what);
+        let snapshot = home.snapshot();
+        let kept = snapshot.points(&snapshot.rows().collect::<Vec<_>>()).expect("every row has a record");
+        let number = |id: &PointId| match id {
+            PointId::Number(number) => *number,
+            PointId::Text(text) => panic!("no id is a text, found {text}"),
+        };
+        let order: Vec<u64> = kept.iter().map(|point| number(&point.id)).collect();
+        assert_eq!(order.len(), POINTS);
+        assert_same_biases(&biases(&snapshot), &self.at_once(&order), self.error(), what);
     }
 }
 
@@ -260,7 +270,7 @@ fn a_bank_from_the_gallery_leaves_each_point_out_of_its_own_sum() {
         let others = unit.iter().enumerate().filter(|&(at, _)| at != own);
         let similarities: Vec<f64> = others.map(|(_, other)| crate::reference::dot(point, other)).collect();
         let wanted = crate::reference::log_sum_exp(50.0, &similarities);
-        let value = column[&dehub_vector::PointId::Number(own as u64)];
+        let value = column[&PointId::Number(own as u64)];
         assert!((value - wanted).abs() < 1e-6, "point {own}: {value}, wanted {wanted}");
     }
 }

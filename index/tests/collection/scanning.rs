@@ -200,7 +200,7 @@ fn a_constant_shift_of_a_column_changes_no_order() {
     early.fit(&LABELS);
     let late = Home::new(config(16, Metric::Cosine));
     late.upsert(&points(1000, &far));
-    [&early, &late].map(|home| home.upsert(&points(0, &vectors)));
+    [&early, &late].into_iter().for_each(|home| home.upsert(&points(0, &vectors)));
     late.add(&queries("queries", &entries));
     late.fit(&LABELS);
     let asked: Vec<Vector> = numbers.vectors(100, 16).iter().map(|vector| late.query(vector)).collect();

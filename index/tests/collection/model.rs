@@ -1,0 +1,261 @@
+//! A collection behaves like ordered maps and plain sums in f64, however it is written and reopened.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use dehub_index::{Question, Snapshot, Variant};
+use dehub_normalize::{BankKind, Method, Statistic, Term};
+use dehub_vector::{Metric, PointId, Vector};
+use proptest::collection::vec;
+use proptest::prelude::*;
+use proptest::test_runner::{Config, RngSeed, TestCaseError, TestRunner};
+
+use crate::made::{Home, config_with_graph, fit, gallery, ids, name, point, queries};
+use crate::reference::{log_sum_exp, similarity, top_mean};
+
+const CASES: u32 = 64;
+const STEPS_MAX: usize = 14;
+const DIM: usize = 2;
+const IDS: u64 = 12;
+const LABELS: [&str; 5] =
+    ["IS(beta=2)", "NNN(alpha=0.5,k=2)", "DualIS(b1=1,b2=3)", "DIS(beta=2,k=1)", "DualDIS(b1=2,b2=1,k=2)"];
+
+#[derive(Debug, Clone)]
+enum Step {
+    Upsert(BTreeMap<u64, Vec<f32>>),
+    Delete(Vec<u64>),
+    AddQueries(Vec<Vec<f32>>),
+    AddReferences(Vec<Vec<f32>>),
+    Fit(usize),
+    Drop(usize),
+    DropBanks,
+    BuildGraph,
+    Reopen,
+}
+
+/// Small whole numbers: similarities are exact, and ties and copies are everywhere.
+fn vector() -> impl Strategy<Value = Vec<f32>> {
+    vec((-2_i8..=2).prop_map(f32::from), DIM)
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    prop_oneof![
+        6 => prop::collection::btree_map(0..IDS, vector(), 1..5).prop_map(Step::Upsert),
+        3 => vec(0..IDS, 0..4).prop_map(Step::Delete),
+        2 => vec(vector(), 0..4).prop_map(Step::AddQueries),
+        2 => vec(vector(), 0..4).prop_map(Step::AddReferences),
+        4 => (0..LABELS.len()).prop_map(Step::Fit),
+        1 => (0..LABELS.len()).prop_map(Step::Drop),
+        1 => Just(Step::DropBanks),
+        1 => Just(Step::BuildGraph),
+        2 => Just(Step::Reopen),
+    ]
+}
+
+#[derive(Default)]
+struct Model {
+    /// Id → row and vector. Every write of a point takes the next row.
+    points: BTreeMap<u64, (u32, Vec<f32>)>,
+    next_row: u32,
+    queries: Option<Vec<Vec<f32>>>,
+    /// Entry `i` has the id `i`: the first are points, when those exist.
+    references: Option<Vec<Vec<f32>>>,
+    fitted: BTreeSet<&'static str>,
+}
+
+impl Model {
+    fn bank(&self, kind: BankKind) -> &[Vec<f32>] {
+        let bank = match kind {
+            BankKind::Query => &self.queries,
+            BankKind::Gallery => &self.references,
+        };
+        bank.as_deref().unwrap_or_default()
+    }
+
+    fn may_fit(&self, method: Method) -> bool {
+        let fits = |term: &Term| {
+            let entries = self.bank(term.bank).len();
+            let least = match term.statistic {
+                Statistic::LogSumExp { .. } => 1,
+                Statistic::TopMean { k } => k,
+            };
+            entries >= least
+        };
+        method.terms().iter().all(fits) && method.gate().is_none_or(|k| k <= self.points.len())
+    }
+
+    /// The similarities of a point to a bank, without the entry that it is.
+    fn similarities(&self, kind: BankKind, id: u64) -> Vec<f64> {
+        let others = (0_u64..).zip(self.bank(kind)).filter(|&(own, _)| kind == BankKind::Query || own != id);
+        others.map(|(_, entry)| similarity(Metric::Dot, &self.points[&id].1, entry)).collect()
+    }
+
+    fn bias(&self, term: Term, id: u64) -> f64 {
+        let similarities = self.similarities(term.bank, id);
+        match term.statistic {
+            _ if similarities.is_empty() => 0.0,
+            Statistic::LogSumExp { beta } => log_sum_exp(beta, &similarities),
+            Statistic::TopMean { k } => top_mean(k, &similarities),
+        }
+    }
+
+    /// Ids by the order of a full sort of exact scores, ties by the lower row.
+    fn order(&self, vector: &[f32], leave_out: Option<u64>) -> Vec<u64> {
+        let mut order: Vec<u64> = self.points.keys().copied().filter(|&id| Some(id) != leave_out).collect();
+        // A sum of -0.0 is one of 0.0.
+        let score = |id: &u64| similarity(Metric::Dot, vector, &self.points[id].1) + 0.0;
+        order.sort_by(|a, b| score(b).total_cmp(&score(a)).then(self.points[a].0.cmp(&self.points[b].0)));
+        order
+    }
+
+    fn activated(&self, kind: BankKind, k: usize) -> BTreeSet<u64> {
+        let own = |entry| (kind == BankKind::Gallery).then_some(entry);
+        let best = |(entry, vector): (u64, &Vec<f32>)| self.order(vector, own(entry)).into_iter().take(k);
+        (0..).zip(self.bank(kind)).flat_map(best).collect()
+    }
+}
+
+#[test]
+fn a_collection_is_the_maps_and_sums_it_stands_for() {
+    let config =
+        Config { cases: CASES, rng_seed: RngSeed::Fixed(1), failure_persistence: None, ..Config::default() };
+    TestRunner::new(config)
+        .run(&(vec(step(), 1..=STEPS_MAX), vector()), |(steps, query)| run(&steps, &query))
+        .expect("the model holds");
+}
+
+fn run(steps: &[Step], query: &[f32]) -> Result<(), TestCaseError> {
+    let mut home = Home::new(config_with_graph(DIM, Metric::Dot));
+    let mut model = Model::default();
+    for step in steps {
+        take(&mut home, &mut model, step)?;
+        compare(&home, &model, query)?;
+    }
+    Ok(())
+}
+
+fn take(home: &mut Home, model: &mut Model, step: &Step) -> Result<(), TestCaseError> {
+    match step {
+        Step::Upsert(batch) => {
+            home.upsert(&batch.iter().map(|(&id, vector)| point(id, vector)).collect::<Vec<_>>());
+            for (&id, vector) in batch {
+                model.points.insert(id, (model.next_row, vector.clone()));
+                model.next_row += 1;
+            }
+        }
+        Step::Delete(gone) => {
+            let receipt = home.collection().delete(&ids(gone.iter().copied())).expect("a delete");
+            let deleted = gone.iter().filter(|id| model.points.remove(id).is_some()).count();
+            prop_assert_eq!(receipt.deleted, deleted);
+        }
+        Step::AddQueries(vectors) => {
+            home.add(&queries("queries", vectors));
+            model.queries.get_or_insert_default().extend_from_slice(vectors);
+        }
+        Step::AddReferences(vectors) => {
+            let first = model.references.as_ref().map_or(0, Vec::len);
+            home.add(&gallery("gallery", first as u64, vectors));
+            model.references.get_or_insert_default().extend_from_slice(vectors);
+        }
+        Step::Fit(place) => {
+            let input = fit(LABELS[*place]);
+            let fitted = home.collection().fit(std::slice::from_ref(&input));
+            prop_assert_eq!(fitted.is_ok(), model.may_fit(input.method), "{:?}", fitted);
+            if fitted.is_ok() {
+                model.fitted.insert(LABELS[*place]);
+            }
+        }
+        Step::Drop(place) => {
+            let dropped = home.collection().drop_correction(&name(LABELS[*place]));
+            prop_assert_eq!(dropped.is_ok(), model.fitted.remove(LABELS[*place]));
+        }
+        Step::DropBanks => {
+            let used = |kind| {
+                let uses = |label: &&str| fit(label).method.terms().iter().any(|term| term.bank == kind);
+                model.fitted.iter().any(uses)
+            };
+            let (used_queries, used_references) = (used(BankKind::Query), used(BankKind::Gallery));
+            let dropped = home.collection().drop_bank(&name("queries")).is_ok();
+            prop_assert_eq!(dropped, !used_queries && model.queries.is_some());
+            model.queries = model.queries.take().filter(|_| !dropped);
+            let dropped = home.collection().drop_bank(&name("gallery")).is_ok();
+            prop_assert_eq!(dropped, !used_references && model.references.is_some());
+            model.references = model.references.take().filter(|_| !dropped);
+        }
+        Step::BuildGraph => home.build_graph(),
+        Step::Reopen => home.reopen(),
+    }
+    Ok(())
+}
+
+fn compare(home: &Home, model: &Model, query: &[f32]) -> Result<(), TestCaseError> {
+    let snapshot = home.snapshot();
+    prop_assert_eq!(snapshot.row_count(), model.next_row);
+    let live: BTreeSet<u32> = model.points.values().map(|&(row, _)| row).collect();
+    prop_assert_eq!(snapshot.rows().collect::<Vec<_>>(), live.into_iter().collect::<Vec<_>>());
+    for id in 0..IDS {
+        let found = snapshot.find(&PointId::Number(id)).expect("ids are whole");
+        prop_assert_eq!(found, model.points.get(&id).map(|&(row, _)| row));
+    }
+    for (row, vector) in model.points.values() {
+        prop_assert_eq!(snapshot.vector(*row), &vector[..]);
+    }
+    for (bank, entries) in [("queries", &model.queries), ("gallery", &model.references)] {
+        let found = snapshot.bank(bank).map(|bank| bank.entries);
+        prop_assert_eq!(found, entries.as_ref().map(Vec::len));
+    }
+    prop_assert_eq!(snapshot.corrections().len(), model.fitted.len());
+    let query = home.query(query);
+    check_ranking(&snapshot, model, &query, &Variant::raw(), |_| 0.0)?;
+    for label in &model.fitted {
+        let correction = snapshot.correction(label).expect("fitted");
+        let method = correction.info().method;
+        for (term, column) in method.terms().into_iter().zip(correction.columns()) {
+            for (&id, &(row, _)) in &model.points {
+                let (found, wanted) = (f64::from(column.at(row)) + column.center(), model.bias(term, id));
+                prop_assert!((found - wanted).abs() < 1e-5, "{label} of {id}: {found}, wanted {wanted}");
+            }
+        }
+        let best = model.order(query.as_slice(), None).first().copied();
+        let open = correction.open(best.map(|id| model.points[&id].0));
+        if let Some(k) = method.gate() {
+            let is_open = |term: Term| best.is_some_and(|id| model.activated(term.bank, k).contains(&id));
+            prop_assert_eq!(&open, &method.terms().into_iter().map(is_open).collect::<Vec<_>>());
+        }
+        let weights = method.weights(&open);
+        let centers: Vec<f64> = correction.columns().iter().map(dehub_index::Column::center).collect();
+        let bias = |id| {
+            let terms = method.terms().into_iter().zip(&weights).zip(&centers);
+            terms.map(|((term, weight), center)| weight * (model.bias(term, id) - center)).sum()
+        };
+        check_ranking(&snapshot, model, &query, &correction.variant(&open, 1.0), bias)?;
+    }
+    Ok(())
+}
+
+/// The scan lists the live points by the model's scores; a walk lists some of them, rightly scored.
+fn check_ranking(
+    snapshot: &Snapshot,
+    model: &Model,
+    query: &Vector,
+    variant: &Variant<'_>,
+    bias: impl Fn(u64) -> f64,
+) -> Result<(), TestCaseError> {
+    let score = |id: u64| similarity(Metric::Dot, query.as_slice(), &model.points[&id].1) - bias(id);
+    let scores: BTreeMap<u32, f64> = model.points.iter().map(|(&id, &(row, _))| (row, score(id))).collect();
+    let question = Question { vectors: std::slice::from_ref(query), limit: 50, targets: &[] };
+    let found = snapshot.scan(&question, std::slice::from_ref(variant)).remove(0).remove(0).best;
+    prop_assert_eq!(found.len(), scores.len());
+    let walked = snapshot.walk(query, variant, 50, 50).unwrap_or_default();
+    for list in [&found, &walked] {
+        prop_assert!(list.is_sorted_by(|a, b| a > b));
+        for candidate in list {
+            let wanted = scores.get(&candidate.row).copied().expect("only live rows");
+            prop_assert!((f64::from(candidate.score) - wanted).abs() < 1e-4, "{candidate:?}, wanted {wanted}");
+        }
+    }
+    if variant.is_raw() {
+        let order: Vec<u32> = model.order(query.as_slice(), None).iter().map(|id| model.points[id].0).collect();
+        prop_assert_eq!(found.iter().map(|candidate| candidate.row).collect::<Vec<_>>(), order);
+    }
+    Ok(())
+}
