@@ -46,7 +46,7 @@ fn source(command: &cli::Search) -> anyhow::Result<Source> {
                     Ok(narrowed)
                 } else {
                     bail!(
-                        "--vector: coordinate {coordinate}: wanted a number that fits 32 bits, found {number}"
+                        "--vector: coordinate {coordinate}: wanted a number that fits 32 bits, found {number:?}"
                     )
                 }
             };
@@ -92,12 +92,17 @@ fn hit_json(hit: &Hit, point: &Point) -> Value {
         point.payload.as_ref().and_then(|payload| serde_json::from_str(payload.as_json()).ok());
     json!({
         "id": point.id,
-        "score": hit.score,
-        "raw_score": hit.raw_score,
-        "bias": hit.bias,
+        "score": shortest(hit.score),
+        "raw_score": shortest(hit.raw_score),
+        "bias": shortest(hit.bias),
         "text": point.text,
         "payload": payload,
     })
+}
+
+/// The shortest decimal that stands for a 32-bit number; widening it would print digits it never had.
+fn shortest(number: f32) -> f64 {
+    number.to_string().parse().unwrap_or_else(|_| f64::from(number))
 }
 
 fn to_json(response: &Response, points: &[Point]) -> Value {
