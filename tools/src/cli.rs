@@ -178,7 +178,7 @@ pub(crate) struct Search {
     #[arg(long, value_name = "JSON", group = "source")]
     pub vector: Option<String>,
     /// The id of a stored point, which is left out of the answer.
-    #[arg(long, group = "source")]
+    #[arg(long, group = "source", allow_hyphen_values = true)]
     pub id: Option<String>,
     /// A file of queries; see --row.
     #[arg(long, value_name = "FILE", group = "source")]
@@ -193,7 +193,7 @@ pub(crate) struct Search {
     #[arg(long, value_name = "NAME")]
     pub correction: Option<String>,
     /// A factor on the correction's bias: 1 as fitted, 0 raw.
-    #[arg(long, default_value_t = 1.0, requires = "correction")]
+    #[arg(long, default_value_t = 1.0, requires = "correction", allow_negative_numbers = true)]
     pub weight: f32,
     /// Score every point.
     #[arg(long, conflicts_with = "ef")]
