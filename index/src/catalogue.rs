@@ -98,10 +98,14 @@ impl Catalogue {
         if path.exists() {
             return Err(CatalogueError::Exists { name: name.clone(), folder: self.folder.clone() });
         }
-        let made = fs::create_dir_all(&path).map_err(|source| CatalogueError::Folder { path: path.clone(), source });
-        let made = made.and_then(|()| Ok(Collection::create(&path, config)?));
-        // What could not be made whole is taken away, so that the name is free again.
-        let collection = Arc::new(made.inspect_err(|_| _ = fs::remove_dir_all(&path))?);
+        // Made whole under another name first: a crash half-way leaves no collection, not a broken one.
+        let beside = path.with_file_name(format!(".new-{name}"));
+        let fault = |source| CatalogueError::Folder { path: path.clone(), source };
+        remove(&beside).and_then(|()| fs::create_dir_all(&beside)).map_err(fault)?;
+        Collection::create(&beside, config).map(drop).inspect_err(|_| _ = remove(&beside))?;
+        fs::rename(&beside, &path).and_then(|()| sync(&self.folder.join("collections"))).map_err(fault)?;
+        // Someone may still hold a snapshot of a deleted collection of this name, and its lock.
+        let collection = Arc::new(Collection::open(&path).inspect_err(|_| _ = remove(&path))?);
         open.insert(name.clone(), Arc::clone(&collection));
         Ok(collection)
     }
@@ -135,12 +139,8 @@ impl Catalogue {
         // Renamed first: a crash half-way leaves no collection rather than a broken one.
         let fault = |source| CatalogueError::Folder { path: path.clone(), source };
         let doomed = path.with_file_name(format!(".deleted-{name}"));
-        match fs::remove_dir_all(&doomed) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(fault(error)),
-            _ => {}
-        }
-        fs::rename(&path, &doomed).map_err(fault)?;
-        fs::remove_dir_all(&doomed).map_err(fault)
+        remove(&doomed).and_then(|()| fs::rename(&path, &doomed)).map_err(fault)?;
+        remove(&doomed).map_err(fault)
     }
 
     fn path(&self, name: &Name) -> PathBuf {
@@ -150,4 +150,17 @@ impl Catalogue {
     fn lock(&self) -> MutexGuard<'_, BTreeMap<Name, Arc<Collection>>> {
         self.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// Removes a folder, if it is there.
+fn remove(folder: &Path) -> io::Result<()> {
+    match fs::remove_dir_all(folder) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+        _ => Ok(()),
+    }
+}
+
+/// Makes a rename in `folder` last.
+fn sync(folder: &Path) -> io::Result<()> {
+    fs::File::open(folder)?.sync_all()
 }

@@ -15,7 +15,8 @@ use crate::record::{CONFIG_KEY, FAMILIES, META, VECTORS, row_key, to_json, vecto
 use crate::state::State;
 use crate::write::{Draft, FitInput};
 use crate::{
-    BankUpdate, CollectionConfig, Fitted, Name, OpenError, PointInput, Receipt, Snapshot, WriteError, graph_file, open,
+    BankUpdate, CollectionConfig, Fitted, Name, OpenError, PointInput, Receipt, Snapshot, WriteError,
+    graph_file, open,
 };
 
 /// A graph is rebuilt when the points outside it are more than this part of those inside …
@@ -156,7 +157,10 @@ impl Collection {
     }
 
     /// Commit, then apply, then publish; the caller acknowledges.
-    fn write<T>(&self, change: impl FnOnce(&mut Draft<'_>) -> Result<T, WriteError>) -> Result<T, WriteError> {
+    fn write<T>(
+        &self,
+        change: impl FnOnce(&mut Draft<'_>) -> Result<T, WriteError>,
+    ) -> Result<T, WriteError> {
         let mut state = self.lock();
         let mut draft = Draft::new(&self.store, &state);
         let outcome = change(&mut draft)?;

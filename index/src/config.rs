@@ -194,10 +194,7 @@ mod tests {
     #[test]
     fn a_graph_parameter_out_of_range_is_named() {
         let error = |m| CollectionConfig::new(4, Metric::Dot, GraphConfig { m, ..GraphConfig::default() });
-        assert_eq!(
-            error(1).expect_err("too few").to_string(),
-            "graph parameter `m` is 1, wanted 2 to 128"
-        );
+        assert_eq!(error(1).expect_err("too few").to_string(), "graph parameter `m` is 1, wanted 2 to 128");
         assert!(error(128).is_ok());
     }
 }

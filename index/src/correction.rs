@@ -128,14 +128,17 @@ impl Correction {
             return vec![vec![true; self.columns.len()]];
         }
         let combinations = 1_u32 << self.gates.len();
-        (0..combinations).map(|bits| (0..self.gates.len()).map(|gate| bits >> gate & 1 == 1).collect()).collect()
+        (0..combinations)
+            .map(|bits| (0..self.gates.len()).map(|gate| bits >> gate & 1 == 1).collect())
+            .collect()
     }
 
     /// The score to rank by when the gates are `open`, with every weight times `strength`.
     #[expect(clippy::cast_possible_truncation, reason = "weights are served in 32 bits")]
     pub fn variant(&self, open: &[bool], strength: f32) -> Variant<'_> {
         let weights = self.info.method.weights(open);
-        let terms = self.columns.iter().zip(weights).map(|(column, weight)| (column, weight as f32 * strength));
+        let terms =
+            self.columns.iter().zip(weights).map(|(column, weight)| (column, weight as f32 * strength));
         Variant::new(terms)
     }
 }

@@ -80,7 +80,9 @@ pub enum WriteError {
         source: VectorError,
     },
     /// The same id twice in one batch.
-    #[error("{item} {place} has the id {id}, which {item} {first} of the same batch has: wanted each id once")]
+    #[error(
+        "{item} {place} has the id {id}, which {item} {first} of the same batch has: wanted each id once"
+    )]
     DuplicateId {
         /// `point` or `bank entry`.
         item: &'static str,

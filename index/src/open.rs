@@ -12,9 +12,9 @@ use crate::bank::Bank;
 use crate::config::{FORMAT, StoredConfig};
 use crate::correction::Column;
 use crate::record::{
-    BANKS, BankRecord, CONFIG_KEY, CORRECTIONS, COUNTERS_KEY, CorrectionRecord, Counters, ENTRIES, IDS, META, SETS,
-    STATES, SetKind, SetRecord, VECTORS, damaged, from_json, pair_key, read_id, read_list, read_pair, read_u32,
-    read_vector,
+    BANKS, BankRecord, CONFIG_KEY, CORRECTIONS, COUNTERS_KEY, CorrectionRecord, Counters, ENTRIES, IDS, META,
+    SETS, STATES, SetKind, SetRecord, VECTORS, damaged, from_json, pair_key, read_id, read_list, read_pair,
+    read_u32, read_vector,
 };
 use crate::row_set::RowSet;
 use crate::state::{Fitting, Set, State};
@@ -108,7 +108,8 @@ fn read_banks(state: &mut State, store: &Store) -> Result<(), ReadError> {
             bank.push(id.as_ref(), &read_vector(ENTRIES, vector, dim)?);
         }
         if bank.record() != record {
-            let reason = format!("bank `{name}` has {} entries and another hash than written", bank.entries());
+            let reason =
+                format!("bank `{name}` has {} entries and another hash than written", bank.entries());
             return Err(damaged(ENTRIES, reason).into());
         }
         state.banks.insert(name, bank);
@@ -131,7 +132,9 @@ fn read_sets(state: &mut State, store: &Store) -> Result<(), ReadError> {
         let number = read_u32(SETS, &key)?;
         let record: SetRecord = from_json(SETS, &value)?;
         let set = match record.kind {
-            SetKind::LogSumExp { beta } => read_column(state, store, number, record, Statistic::LogSumExp { beta })?,
+            SetKind::LogSumExp { beta } => {
+                read_column(state, store, number, record, Statistic::LogSumExp { beta })?
+            }
             SetKind::TopMean { k } => read_column(state, store, number, record, Statistic::TopMean { k })?,
             SetKind::Activation { k } => read_gate(state, store, number, record.bank, k)?,
         };
@@ -178,9 +181,13 @@ fn read_gate(state: &State, store: &Store, number: u32, bank: Name, k: usize) ->
         let (_, entry) = read_pair(STATES, &key)?;
         lists.insert(entry, read_list(&value, k, state.row_count())?);
     }
-    let lists: Vec<_> = (0..entries).map(|entry| lists.remove(&entry)).collect::<Option<_>>().ok_or_else(|| {
-        damaged(STATES, format!("set {number} does not have a list for each of the {entries} entries of `{bank}`"))
-    })?;
+    let lists: Vec<_> =
+        (0..entries).map(|entry| lists.remove(&entry)).collect::<Option<_>>().ok_or_else(|| {
+            damaged(
+                STATES,
+                format!("set {number} does not have a list for each of the {entries} entries of `{bank}`"),
+            )
+        })?;
     Ok(Set::gate(bank, Activation::from_lists(k, lists)))
 }
 

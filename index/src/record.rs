@@ -102,7 +102,10 @@ pub(crate) fn to_json(record: &impl Serialize) -> Vec<u8> {
     serde_json::to_vec(record).expect("records have string keys and finite numbers")
 }
 
-pub(crate) fn from_json<T: for<'a> Deserialize<'a>>(family: Family, bytes: &[u8]) -> Result<T, DamagedRecord> {
+pub(crate) fn from_json<T: for<'a> Deserialize<'a>>(
+    family: Family,
+    bytes: &[u8],
+) -> Result<T, DamagedRecord> {
     serde_json::from_slice(bytes).map_err(|error| damaged(family, error))
 }
 
@@ -118,7 +121,8 @@ pub(crate) fn pair_key(number: u32, index: u32) -> [u8; 8] {
 }
 
 pub(crate) fn read_u32(family: Family, bytes: &[u8]) -> Result<u32, DamagedRecord> {
-    let bytes = bytes.try_into().map_err(|_| damaged(family, format!("{} bytes for a number", bytes.len())))?;
+    let bytes =
+        bytes.try_into().map_err(|_| damaged(family, format!("{} bytes for a number", bytes.len())))?;
     Ok(u32::from_be_bytes(bytes))
 }
 
@@ -168,7 +172,8 @@ pub(crate) fn read_vector(family: Family, bytes: &[u8], dim: usize) -> Result<Ve
 /// Two lengths, then the id's key, the text and the payload.
 pub(crate) fn point_bytes(id: &PointId, text: Option<&str>, payload: Option<&Payload>) -> Vec<u8> {
     let id = id_key(id);
-    let length = |bytes: usize| u32::try_from(bytes).expect("ids and texts have limits far below 4 GiB").to_le_bytes();
+    let length =
+        |bytes: usize| u32::try_from(bytes).expect("ids and texts have limits far below 4 GiB").to_le_bytes();
     // A missing text is not an empty one.
     let text_length = text.map_or([0xff; 4], |text| length(text.len()));
     let mut bytes = [length(id.len()), text_length].concat();

@@ -135,7 +135,11 @@ impl<'a> Block<'a> {
                 let rows = targets.get(place).map_or(&[][..], Vec::as_slice);
                 let score = |row| Candidate::new(variant.score(snapshot.similarity(query, row), row), row);
                 let targets = rows.iter().map(|&row| (score(row), 1)).collect();
-                states.push(Running { top: TopK::new(limit), targets, slack: slack(snapshot, query, variant) });
+                states.push(Running {
+                    top: TopK::new(limit),
+                    targets,
+                    slack: slack(snapshot, query, variant),
+                });
             }
         }
         Block { snapshot, queries, variants, limit, half_norms, states }
@@ -171,7 +175,9 @@ impl<'a> Block<'a> {
         }
         if let Some(halves) = &self.snapshot.half_norms {
             for (line, &query) in products.chunks_exact_mut(len).zip(&self.half_norms) {
-                line.iter_mut().zip(halves.chunk(chunk)).for_each(|(product, &point)| *product -= point + query);
+                line.iter_mut()
+                    .zip(halves.chunk(chunk))
+                    .for_each(|(product, &point)| *product -= point + query);
             }
         }
     }

@@ -105,7 +105,9 @@ impl Snapshot {
     pub fn similarity(&self, query: &Vector, row: u32) -> f32 {
         let product = dot(query.as_slice(), self.vector(row));
         match (self.config.metric, &self.half_norms) {
-            (Metric::Euclidean, Some(halves)) => product - (halves.at(row as usize) + query.half_squared_norm()),
+            (Metric::Euclidean, Some(halves)) => {
+                product - (halves.at(row as usize) + query.half_squared_norm())
+            }
             (Metric::Cosine | Metric::Dot | Metric::Euclidean, _) => product,
         }
     }

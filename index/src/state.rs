@@ -10,7 +10,7 @@ use dehub_vector::{Chunked, Metric, PointId, Vector};
 use crate::bank::Bank;
 use crate::correction::{Column, Correction, CorrectionInfo};
 use crate::graph::Graph;
-use crate::record::{Counters, CorrectionRecord, SetKind, SetRecord};
+use crate::record::{CorrectionRecord, Counters, SetKind, SetRecord};
 use crate::row_set::RowSet;
 use crate::{CollectionConfig, Name};
 

@@ -38,16 +38,19 @@ pub fn fit_states(
         return Vec::new();
     }
     let rows = first_row..points.vectors.len();
-    let blocks: Vec<_> = spans(rows).into_par_iter().map(|span| {
-        let mut states: Vec<Vec<State>> =
-            statistics.iter().map(|statistic| vec![statistic.empty(); span.len()]).collect();
-        let mut block = Vec::new();
-        for entries in spans(first_entry..bank.vectors.len()) {
-            similarities(&span, points.vectors, &entries, bank, &mut block);
-            absorb(points, &span, &entries, &block, statistics, &mut states);
-        }
-        states
-    }).collect();
+    let blocks: Vec<_> = spans(rows)
+        .into_par_iter()
+        .map(|span| {
+            let mut states: Vec<Vec<State>> =
+                statistics.iter().map(|statistic| vec![statistic.empty(); span.len()]).collect();
+            let mut block = Vec::new();
+            for entries in spans(first_entry..bank.vectors.len()) {
+                similarities(&span, points.vectors, &entries, bank, &mut block);
+                absorb(points, &span, &entries, &block, statistics, &mut states);
+            }
+            states
+        })
+        .collect();
     let mut joined: Vec<Vec<State>> = vec![Vec::new(); statistics.len()];
     for block in blocks {
         for (list, states) in joined.iter_mut().zip(block) {
@@ -82,7 +85,8 @@ pub fn fit_activation(
                 let point = points.vectors.row(row);
                 let row = row_number(row);
                 if (points.live)(row) {
-                    let own = (points.own_entry)(row).and_then(|own| entries.iter().position(|&it| it == own));
+                    let own =
+                        (points.own_entry)(row).and_then(|own| entries.iter().position(|&it| it == own));
                     offer(&mut tops, gathered_bank, &squares, row, point, own, line);
                 }
             }
@@ -121,9 +125,8 @@ fn similarities(span: &Span, points: &Chunked, entries: &Span, bank: Bank<'_>, b
     match bank.metric {
         Metric::Cosine | Metric::Dot => {}
         Metric::Euclidean => {
-            let half_norms = |rows: &[f32]| -> Vec<f32> {
-                rows.chunks_exact(dim).map(|row| square(row) / 2.0).collect()
-            };
+            let half_norms =
+                |rows: &[f32]| -> Vec<f32> { rows.chunks_exact(dim).map(|row| square(row) / 2.0).collect() };
             let (left, right) = (half_norms(left), half_norms(right));
             for (line, &point) in block.chunks_exact_mut(entries.len()).zip(&left) {
                 line.iter_mut().zip(&right).for_each(|(product, &entry)| *product -= point + entry);
@@ -182,7 +185,8 @@ fn square(row: &[f32]) -> f32 {
 /// Bounds the difference of a pair's similarity as a product and as it is scored: the two sums'
 /// error, and the rounding of the Euclidean halves.
 fn slack(dim: usize, left_square: f32, right_square: f32) -> f32 {
-    product_error(dim, left_square.sqrt(), right_square.sqrt()) + 2.0 * f32::EPSILON * (left_square + right_square)
+    product_error(dim, left_square.sqrt(), right_square.sqrt())
+        + 2.0 * f32::EPSILON * (left_square + right_square)
 }
 
 fn row_number(row: usize) -> u32 {

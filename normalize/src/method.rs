@@ -170,7 +170,10 @@ impl Method {
                 "b2" | "beta_gallery",
             ) => *beta = checked_beta(method, value)?,
             (
-                Method::Dis { k, .. } | Method::Csls { k } | Method::Nnn { k, .. } | Method::DualDis { k, .. },
+                Method::Dis { k, .. }
+                | Method::Csls { k }
+                | Method::Nnn { k, .. }
+                | Method::DualDis { k, .. },
                 "k",
             ) => *k = checked_k(method, value)?,
             (Method::Nnn { alpha, .. }, "alpha") => *alpha = checked_alpha(method, value)?,
@@ -218,7 +221,8 @@ impl Method {
             Method::Csls { k } | Method::Nnn { k, .. } => {
                 vec![Term { bank: BankKind::Query, statistic: Statistic::TopMean { k } }]
             }
-            Method::DualIs { beta_query, beta_gallery } | Method::DualDis { beta_query, beta_gallery, .. } => {
+            Method::DualIs { beta_query, beta_gallery }
+            | Method::DualDis { beta_query, beta_gallery, .. } => {
                 vec![log_sum_exp(BankKind::Query, beta_query), log_sum_exp(BankKind::Gallery, beta_gallery)]
             }
         }
@@ -271,7 +275,11 @@ fn checked_alpha(method: &'static str, value: f64) -> Result<f64, MethodError> {
     Err(MethodError::BadValue { method, parameter: "alpha", found: value.to_string(), wanted })
 }
 
-#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "checked to be a whole number in range")]
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "checked to be a whole number in range"
+)]
 #[expect(clippy::cast_precision_loss, reason = "K_MAX is far below 2^53")]
 fn checked_k(method: &'static str, value: f64) -> Result<usize, MethodError> {
     if value.fract() == 0.0 && (1.0..=K_MAX as f64).contains(&value) {

@@ -37,7 +37,9 @@ impl Statistic {
             (Statistic::LogSumExp { beta }, State::LogSumExp(sum)) => sum.ln().map_or(0.0, |ln| ln / beta),
             (Statistic::TopMean { .. }, State::KLargest(largest)) => largest.mean().unwrap_or(0.0),
             (Statistic::LogSumExp { .. }, State::KLargest(_))
-            | (Statistic::TopMean { .. }, State::LogSumExp(_)) => unreachable!("a state is kept with its statistic"),
+            | (Statistic::TopMean { .. }, State::LogSumExp(_)) => {
+                unreachable!("a state is kept with its statistic")
+            }
         }
     }
 
@@ -139,7 +141,8 @@ impl LogSumExp {
     /// Whether it is [`LogSumExp::EMPTY`] or a sum that can have been taken: the largest term counts 1.
     fn is_whole(self, beta: f64) -> bool {
         let is_similarity = |s: f64| s.abs() <= f64::from(f32::MAX);
-        self == LogSumExp::EMPTY || (is_similarity(self.max / beta) && self.sum >= 1.0 && self.sum.is_finite())
+        self == LogSumExp::EMPTY
+            || (is_similarity(self.max / beta) && self.sum >= 1.0 && self.sum.is_finite())
     }
 
     fn absorb(&mut self, beta: f64, similarities: &[f32]) {

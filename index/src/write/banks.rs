@@ -4,7 +4,9 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use dehub_normalize::{Bank as FitBank, BankKind, Points, State as PointState, Statistic, fit_activation, fit_states};
+use dehub_normalize::{
+    Bank as FitBank, BankKind, Points, State as PointState, Statistic, fit_activation, fit_states,
+};
 use dehub_vector::{PointId, Vector};
 
 use super::Draft;
@@ -64,8 +66,13 @@ impl Draft<'_> {
         let uses = |record: &crate::record::CorrectionRecord| {
             [&record.query_bank, &record.gallery_bank].into_iter().flatten().any(|bank| bank == name)
         };
-        let used_by: Vec<_> =
-            self.next.corrections.iter().filter(|(_, record)| uses(record)).map(|(own, _)| own.as_str()).collect();
+        let used_by: Vec<_> = self
+            .next
+            .corrections
+            .iter()
+            .filter(|(_, record)| uses(record))
+            .map(|(own, _)| own.as_str())
+            .collect();
         if !used_by.is_empty() {
             return Err(WriteError::BankInUse { bank: name.clone(), used_by: used_by.join(", ") });
         }
@@ -84,7 +91,9 @@ impl Draft<'_> {
     /// Brings every set over a bank up to its entries from `first_entry` on.
     fn absorb(&mut self, name: &Name, first_entry: usize) -> Result<(), WriteError> {
         let sets = self.sets_over(name);
-        let Some(bank) = self.next.banks.get(name).filter(|_| !sets.is_empty()).cloned() else { return Ok(()) };
+        let Some(bank) = self.next.banks.get(name).filter(|_| !sets.is_empty()).cloned() else {
+            return Ok(());
+        };
         let own = self.own_entries(&bank)?;
         let state = self.next.clone();
         let points = Points {
@@ -93,7 +102,8 @@ impl Draft<'_> {
             own_entry: &|row| own.get(&row).copied(),
         };
         let fit_bank = FitBank { vectors: &bank.vectors, metric: state.config.metric };
-        let columns: Vec<(u32, Statistic)> = sets.iter().filter_map(|number| column_of(&state, *number)).collect();
+        let columns: Vec<(u32, Statistic)> =
+            sets.iter().filter_map(|number| column_of(&state, *number)).collect();
         let statistics: Vec<Statistic> = columns.iter().map(|&(_, statistic)| statistic).collect();
         let later = fit_states(&points, 0, fit_bank, first_entry, &statistics);
         for ((number, statistic), mut states) in columns.into_iter().zip(later) {
@@ -103,7 +113,8 @@ impl Draft<'_> {
         }
         let entries: Vec<u32> = (0..bank.entries()).skip(first_entry).collect();
         for number in sets {
-            let Some(Fitting::Gate { activation, .. }) = state.sets.get(&number).map(|set| &set.fitted) else {
+            let Some(Fitting::Gate { activation, .. }) = state.sets.get(&number).map(|set| &set.fitted)
+            else {
                 continue;
             };
             let lists = fit_activation(&points, 0, fit_bank, &entries, activation.k());
@@ -118,7 +129,12 @@ impl Draft<'_> {
     }
 
     /// Merges the states a set has in the store into `states`, a state a row.
-    fn merge_stored(&self, set: u32, statistic: Statistic, states: &mut [PointState]) -> Result<(), WriteError> {
+    fn merge_stored(
+        &self,
+        set: u32,
+        statistic: Statistic,
+        states: &mut [PointState],
+    ) -> Result<(), WriteError> {
         for item in self.store.scan(STATES, &pair_key(set, 0), Some(&pair_key(set, u32::MAX))) {
             let (key, value) = item?;
             let (_, row) = read_pair(STATES, &key)?;
@@ -199,12 +215,8 @@ fn check(state: &State, bank: &Bank, update: &BankUpdate) -> Result<Vec<Vector>,
         if let Some(id) = entry.id.as_ref().filter(|id| bank.by_id.contains_key(id)) {
             return Err(WriteError::EntryExists { place, id: id.clone(), bank: update.name.clone() });
         }
-        Vector::new(&entry.vector, state.config.dim, state.config.metric).map_err(|source| WriteError::Vector {
-            item: "bank entry",
-            place,
-            id: entry.id.clone(),
-            source,
-        })
+        Vector::new(&entry.vector, state.config.dim, state.config.metric)
+            .map_err(|source| WriteError::Vector { item: "bank entry", place, id: entry.id.clone(), source })
     };
     let vectors = update.entries.iter().enumerate().map(check).collect::<Result<Vec<_>, _>>()?;
     for (place, entry) in update.entries.iter().enumerate() {

@@ -2,7 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use dehub_normalize::{Bank as FitBank, BankKind, Method, Points, Statistic, Term, fit_activation, fit_states};
+use dehub_normalize::{
+    Bank as FitBank, BankKind, Method, Points, Statistic, Term, fit_activation, fit_states,
+};
 
 use super::Draft;
 use super::banks::unknown_bank;
@@ -79,12 +81,15 @@ impl Draft<'_> {
     fn remove_unused_sets(&mut self) {
         let used: Vec<u32> =
             self.next.corrections.values().flat_map(|record| self.next.sets_of(record)).collect();
-        let unused: Vec<u32> = self.next.sets.keys().copied().filter(|number| !used.contains(number)).collect();
+        let unused: Vec<u32> =
+            self.next.sets.keys().copied().filter(|number| !used.contains(number)).collect();
         unused.into_iter().for_each(|number| self.remove_set(number));
     }
 
     fn fit_sets(&mut self, name: &Name, kinds: &[SetKind]) -> Result<(), WriteError> {
-        let Some(bank) = self.next.banks.get(name).cloned() else { return Err(unknown_bank(&self.next, name)) };
+        let Some(bank) = self.next.banks.get(name).cloned() else {
+            return Err(unknown_bank(&self.next, name));
+        };
         let own = self.own_entries(&bank)?;
         let state = self.next.clone();
         let points = Points {

@@ -16,7 +16,7 @@ use dehub_vector::PointId;
 use crate::bank::Bank;
 use crate::open::row_of;
 use crate::record::{
-    COUNTERS_KEY, CORRECTIONS, META, SETS, STATES, id_key, list_bytes, pair_key, row_key, to_json,
+    CORRECTIONS, COUNTERS_KEY, META, SETS, STATES, id_key, list_bytes, pair_key, row_key, to_json,
 };
 use crate::state::{Set, State};
 use crate::{Name, WriteError};
@@ -57,7 +57,12 @@ impl<'a> Draft<'a> {
     }
 
     /// Puts data that no record names before this write is committed.
-    fn put_hidden(&mut self, family: dehub_store::Family, key: &[u8], value: &[u8]) -> Result<(), WriteError> {
+    fn put_hidden(
+        &mut self,
+        family: dehub_store::Family,
+        key: &[u8],
+        value: &[u8],
+    ) -> Result<(), WriteError> {
         self.hidden.put(family, key, value);
         if self.hidden.bytes() >= PIECE_BYTES {
             self.store.commit(std::mem::take(&mut self.hidden), Durability::Relaxed)?;
@@ -77,7 +82,9 @@ impl<'a> Draft<'a> {
     fn own_entries(&self, bank: &Bank) -> Result<HashMap<u32, u32>, WriteError> {
         let mut own = HashMap::new();
         for (id, &entry) in bank.by_id.iter() {
-            if bank.own_entry(id).is_some() && let Some(row) = self.row(id)? {
+            if bank.own_entry(id).is_some()
+                && let Some(row) = self.row(id)?
+            {
                 own.insert(row, entry);
             }
         }

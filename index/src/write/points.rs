@@ -122,7 +122,8 @@ impl Draft<'_> {
         }
         let gates: Vec<(u32, Name)> = self.next.sets.iter().map(|(&n, set)| (n, set.bank.clone())).collect();
         for (number, name) in gates {
-            let Some(Fitting::Gate { activation, .. }) = self.next.sets.get(&number).map(|set| &set.fitted) else {
+            let Some(Fitting::Gate { activation, .. }) = self.next.sets.get(&number).map(|set| &set.fitted)
+            else {
                 continue;
             };
             let holding = activation.holding(|row| gone.contains(&row));
@@ -130,11 +131,8 @@ impl Draft<'_> {
             let Some(bank) = self.next.banks.get(&name).filter(|_| !holding.is_empty()) else { continue };
             let own = self.own_entries(bank)?;
             let (vectors, live) = (&self.next.vectors, &self.next.live);
-            let points = Points {
-                vectors,
-                live: &|row| live.contains(row),
-                own_entry: &|row| own.get(&row).copied(),
-            };
+            let points =
+                Points { vectors, live: &|row| live.contains(row), own_entry: &|row| own.get(&row).copied() };
             let fit_bank = FitBank { vectors: &bank.vectors, metric: self.next.config.metric };
             let entries: Vec<u32> =
                 holding.iter().map(|&entry| u32::try_from(entry).expect("below BANK_ENTRIES_MAX")).collect();
@@ -197,9 +195,8 @@ fn check(state: &State, points: &[PointInput]) -> Result<Vec<Vector>, WriteError
         if let Some(found) = point.text.as_ref().map(String::len).filter(|&found| found > TEXT_BYTES_MAX) {
             return Err(WriteError::TextTooLong { place, id: point.id.clone(), found });
         }
-        Vector::new(&point.vector, state.config.dim, state.config.metric).map_err(|source| {
-            WriteError::Vector { item: "point", place, id: Some(point.id.clone()), source }
-        })
+        Vector::new(&point.vector, state.config.dim, state.config.metric)
+            .map_err(|source| WriteError::Vector { item: "point", place, id: Some(point.id.clone()), source })
     };
     points.iter().enumerate().map(check).collect()
 }

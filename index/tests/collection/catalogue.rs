@@ -86,8 +86,12 @@ fn a_snapshot_outlives_the_collection_it_is_of() {
     drop(made);
     catalogue.delete(&name("x")).expect("there");
     assert_eq!(snapshot.points(&[0]).expect("still readable")[0].id, 1.into());
-    let made = catalogue.create(&name("x"), config(3, Metric::Dot)).expect("the name is free");
-    assert_eq!((made.snapshot().len(), snapshot.len()), (0, 1));
+    // The store is locked by its path, so the name has to wait for the last reader.
+    let error = catalogue.create(&name("x"), config(3, Metric::Dot)).err().expect("still read");
+    assert_eq!(error.blame(), Blame::Environment);
+    assert!(names(&catalogue).is_empty(), "{error}");
+    drop(snapshot);
+    assert!(catalogue.create(&name("x"), config(3, Metric::Dot)).expect("free").snapshot().is_empty());
 }
 
 /// What a crash may leave behind: folders that were being made or deleted.
@@ -102,8 +106,9 @@ fn remains_of_a_crash_are_no_collections_and_in_nobody_s_way() {
     catalogue.create(&name("x"), config(2, Metric::Dot)).expect("free");
     catalogue.delete(&name("x")).expect("there");
     assert!(!collections.join(".deleted-x").exists());
-    // Made by half: the folder is there, the store is not.
-    fs::create_dir_all(collections.join("y")).expect("writable");
+    fs::create_dir_all(collections.join(".new-y/store")).expect("writable");
+    fs::write(collections.join(".new-y/store/CURRENT"), "half").expect("writable");
+    assert!(names(&catalogue).is_empty());
     let made = catalogue.create(&name("y"), config(2, Metric::Dot)).expect("half a collection holds no name");
     made.upsert(&[point(1, &[1.0, 2.0])]).expect("a good point");
     assert_eq!(names(&catalogue), ["y"]);

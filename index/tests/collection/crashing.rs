@@ -82,10 +82,14 @@ fn a_killed_process_loses_no_acknowledged_write() {
         let snapshot = collection.snapshot();
         let rows: Vec<u32> = snapshot.rows().collect();
         let kept = snapshot.points(&rows).expect("every row has a record");
-        let inputs: Vec<_> = rows.iter().zip(kept).map(|(&row, it)| point(it.id, snapshot.vector(row))).collect();
+        let inputs: Vec<_> =
+            rows.iter().zip(kept).map(|(&row, it)| point(it.id, snapshot.vector(row))).collect();
         fresh.upsert(&inputs);
         let entries = snapshot.bank_queries(&name("queries"), usize::MAX);
-        fresh.add(&queries("queries", &entries.iter().map(|entry| entry.as_slice().to_vec()).collect::<Vec<_>>()));
+        fresh.add(&queries(
+            "queries",
+            &entries.iter().map(|entry| entry.as_slice().to_vec()).collect::<Vec<_>>(),
+        ));
         fresh.fit(&LABELS);
         assert_same_biases(&biases(&snapshot), &biases(&fresh.snapshot()), 1e-6, "every point has its bias");
     }
@@ -108,7 +112,8 @@ fn acknowledged_before_kill(folder: &Path, wanted: u64) -> u64 {
     command.args([TEST, "--exact", "--nocapture"]).env(CHILD_FOLDER, folder);
     let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().expect("a child");
     let mut lines = BufReader::new(child.stdout.take().expect("it is piped")).lines();
-    let number = |line: &str| line.strip_prefix("acknowledged ").and_then(|number| number.parse::<u64>().ok());
+    let number =
+        |line: &str| line.strip_prefix("acknowledged ").and_then(|number| number.parse::<u64>().ok());
     let mut acknowledged = 0;
     while acknowledged < wanted {
         let line = lines.next().expect("the child goes on").expect("text");

@@ -45,7 +45,9 @@ pub(crate) fn dump(snapshot: &Snapshot) -> Dump {
         columns: correction
             .columns()
             .iter()
-            .map(|column| (column.center().to_bits(), rows.iter().map(|&row| column.at(row).to_bits()).collect()))
+            .map(|column| {
+                (column.center().to_bits(), rows.iter().map(|&row| column.at(row).to_bits()).collect())
+            })
             .collect(),
         gates: rows.iter().map(|&row| correction.open(Some(row))).collect(),
     };
@@ -99,7 +101,11 @@ pub(crate) fn assert_same_biases(found: &Biases, wanted: &Biases, error: f64, wh
         let found = &found.columns[key];
         assert!(found.keys().eq(wanted.keys()), "{key:?}: {what}");
         for (id, value) in wanted {
-            assert!((found[id] - value).abs() <= error, "{key:?} of {id}: {} is not {value}: {what}", found[id]);
+            assert!(
+                (found[id] - value).abs() <= error,
+                "{key:?} of {id}: {} is not {value}: {what}",
+                found[id]
+            );
         }
     }
 }

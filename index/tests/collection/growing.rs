@@ -141,11 +141,15 @@ fn batches_of_any_size() {
     let contents = Contents::new(Metric::Euclidean, 5);
     for batch in [3, 17, 50] {
         let home = contents.started();
-        let pieces = |from: usize, to: usize| (from..to).step_by(batch).map(move |at| (at, to.min(at + batch)));
+        let pieces =
+            |from: usize, to: usize| (from..to).step_by(batch).map(move |at| (at, to.min(at + batch)));
         let mut references = pieces(1, REFERENCES);
         for ((from, to), (first, last)) in pieces(FIRST, POINTS).zip(pieces(FIRST, QUERIES)) {
             upsert_from(&home, &contents, from, to);
-            references.next().into_iter().for_each(|(from, to)| home.add(&contents.some_references(from, to)));
+            references
+                .next()
+                .into_iter()
+                .for_each(|(from, to)| home.add(&contents.some_references(from, to)));
             home.add(&contents.some_queries(first, last));
         }
         references.for_each(|(from, to)| home.add(&contents.some_references(from, to)));

@@ -4,7 +4,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use dehub_index::{
-    BankUpdate, Catalogue, Collection, CollectionConfig, EntryInput, FitInput, GraphConfig, Name, PointInput, Snapshot,
+    BankUpdate, Catalogue, Collection, CollectionConfig, EntryInput, FitInput, GraphConfig, Name, PointInput,
+    Snapshot,
 };
 use dehub_normalize::BankKind;
 use dehub_vector::{Metric, PointId, Vector};
@@ -75,13 +76,22 @@ pub(crate) fn queries(bank: &str, vectors: &[Vec<f32>]) -> BankUpdate {
 /// An update of a gallery bank, whose entries have the ids from `first` on.
 pub(crate) fn gallery(bank: &str, first: u64, vectors: &[Vec<f32>]) -> BankUpdate {
     let entry = |(id, vector): (u64, &Vec<f32>)| EntryInput { id: Some(id.into()), vector: vector.clone() };
-    BankUpdate { name: name(bank), kind: BankKind::Gallery, entries: (first..).zip(vectors).map(entry).collect() }
+    BankUpdate {
+        name: name(bank),
+        kind: BankKind::Gallery,
+        entries: (first..).zip(vectors).map(entry).collect(),
+    }
 }
 
 /// A correction named as its label, from the banks `queries` and `gallery`.
 pub(crate) fn fit(label: &str) -> FitInput {
     let method = label.parse().expect("a label");
-    FitInput { name: name(label), method, query_bank: Some(name("queries")), gallery_bank: Some(name("gallery")) }
+    FitInput {
+        name: name(label),
+        method,
+        query_bank: Some(name("queries")),
+        gallery_bank: Some(name("gallery")),
+    }
 }
 
 pub(crate) fn config(dim: usize, metric: Metric) -> CollectionConfig {

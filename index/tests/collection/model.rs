@@ -250,11 +250,15 @@ fn check_ranking(
         prop_assert!(list.is_sorted_by(|a, b| a > b));
         for candidate in list {
             let wanted = scores.get(&candidate.row).copied().expect("only live rows");
-            prop_assert!((f64::from(candidate.score) - wanted).abs() < 1e-4, "{candidate:?}, wanted {wanted}");
+            prop_assert!(
+                (f64::from(candidate.score) - wanted).abs() < 1e-4,
+                "{candidate:?}, wanted {wanted}"
+            );
         }
     }
     if variant.is_raw() {
-        let order: Vec<u32> = model.order(query.as_slice(), None).iter().map(|id| model.points[id].0).collect();
+        let order: Vec<u32> =
+            model.order(query.as_slice(), None).iter().map(|id| model.points[id].0).collect();
         prop_assert_eq!(found.iter().map(|candidate| candidate.row).collect::<Vec<_>>(), order);
     }
     Ok(())

@@ -62,7 +62,10 @@ pub(crate) fn bits(candidates: &[Candidate]) -> Vec<(u32, u32)> {
     candidates.iter().map(|candidate| (candidate.row, candidate.score.to_bits())).collect()
 }
 
-pub(crate) fn answer_bits(answers: &[Vec<Answer>]) -> Vec<Vec<(Vec<(u32, u32)>, Vec<u32>)>> {
+/// The bits of an answer's best, and its ranks.
+type AnswerBits = (Vec<(u32, u32)>, Vec<u32>);
+
+pub(crate) fn answer_bits(answers: &[Vec<Answer>]) -> Vec<Vec<AnswerBits>> {
     let answer = |answer: &Answer| (bits(&answer.best), answer.ranks.clone());
     answers.iter().map(|variants| variants.iter().map(answer).collect()).collect()
 }

@@ -1,8 +1,8 @@
 //! What cannot be written is refused by name, and nothing of it is stored.
 
 use dehub_index::{
-    BANK_ENTRIES_MAX, BATCH_POINTS_MAX, BankUpdate, Blame, EntryInput, FitInput, NameError, Payload, PayloadError,
-    PointInput, TEXT_BYTES_MAX, WriteError,
+    BANK_ENTRIES_MAX, BATCH_POINTS_MAX, BankUpdate, Blame, EntryInput, FitInput, NameError, Payload,
+    PayloadError, PointInput, TEXT_BYTES_MAX, WriteError,
 };
 use dehub_normalize::BankKind;
 use dehub_vector::{Metric, PointId};
@@ -137,7 +137,10 @@ fn bad_bank_entries_are_refused_whole() {
             ),
             (mixed(entry(2, &GOOD)), "bank entry 1 has the id 2, which bank `gallery` has already"),
             (add(as_query), "bank `gallery` is a gallery bank, wanted a query bank"),
-            (add(gallery("queries", 70, &[GOOD.into()])), "bank `queries` is a query bank, wanted a gallery bank"),
+            (
+                add(gallery("queries", 70, &[GOOD.into()])),
+                "bank `queries` is a query bank, wanted a gallery bank",
+            ),
             (
                 Box::new(|home| home.collection().bank_from_gallery(&name("queries")).map(drop)),
                 "bank `queries` is a query bank, wanted a gallery bank",
@@ -150,8 +153,14 @@ fn bad_bank_entries_are_refused_whole() {
                 drop_bank("queries"),
                 "bank `queries` is used by DualDIS(b1=b2=20,k=2), IS(beta=20): drop the correction first",
             ),
-            (drop_bank("gallery"), "bank `gallery` is used by DualDIS(b1=b2=20,k=2): drop the correction first"),
-            (drop_bank("none"), "there is no bank `none`; the collection has: empty, gallery, queries, unused"),
+            (
+                drop_bank("gallery"),
+                "bank `gallery` is used by DualDIS(b1=b2=20,k=2): drop the correction first",
+            ),
+            (
+                drop_bank("none"),
+                "there is no bank `none`; the collection has: empty, gallery, queries, unused",
+            ),
         ],
     );
     assert_eq!(BANK_ENTRIES_MAX, 4_000_000);
@@ -172,12 +181,18 @@ fn bad_fits_are_refused_whole() {
                 after_good(of("IS(beta=20)", Some("none"), None)),
                 "there is no bank `none`; the collection has: empty, gallery, queries, unused",
             ),
-            (after_good(of("NNN(k=2)", None, Some("gallery"))), "NNN(alpha=0.75,k=2) needs a query bank, and none was named"),
+            (
+                after_good(of("NNN(k=2)", None, Some("gallery"))),
+                "NNN(alpha=0.75,k=2) needs a query bank, and none was named",
+            ),
             (
                 after_good(of("DualIS(b1=1,b2=2)", Some("queries"), None)),
                 "DualIS(b1=1,b2=2) needs a gallery bank, and none was named",
             ),
-            (after_good(of("CSLS(k=2)", Some("gallery"), None)), "bank `gallery` is a gallery bank, wanted a query bank"),
+            (
+                after_good(of("CSLS(k=2)", Some("gallery"), None)),
+                "bank `gallery` is a gallery bank, wanted a query bank",
+            ),
             (
                 after_good(of("DualIS(b1=1,b2=2)", Some("queries"), Some("unused"))),
                 "bank `unused` is a query bank, wanted a gallery bank",
@@ -206,7 +221,10 @@ fn bad_fits_are_refused_whole() {
 fn what_is_just_allowed_is_taken() {
     let home = home(Metric::Euclidean);
     home.fit(&["NNN(alpha=0.75,k=6)", "DIS(beta=20,k=5)"]);
-    home.upsert(&[point(9, &[0.0; 3]), PointInput { text: Some("x".repeat(TEXT_BYTES_MAX)), ..point(10, &GOOD) }]);
+    home.upsert(&[
+        point(9, &[0.0; 3]),
+        PointInput { text: Some("x".repeat(TEXT_BYTES_MAX)), ..point(10, &GOOD) },
+    ]);
     home.upsert(&[]);
     home.delete([4040]);
     home.collection().drop_bank(&name("empty")).expect("nobody uses it");

@@ -23,7 +23,8 @@ fn described(id: PointId, vector: &[f32], step: usize) -> PointInput {
         id,
         vector: vector.to_vec(),
         payload: (!step.is_multiple_of(3)).then(|| Payload::parse(&payload).expect("an object")),
-        text: (!step.is_multiple_of(2)).then(|| if step % 4 == 1 { String::new() } else { format!("text {step}") }),
+        text: (!step.is_multiple_of(2))
+            .then(|| if step % 4 == 1 { String::new() } else { format!("text {step}") }),
     }
 }
 
@@ -80,7 +81,8 @@ fn started(metric: Metric, numbers: &mut Numbers) -> Home {
 
 #[test]
 fn everything_is_the_same_after_reopening() {
-    for (metric, seed) in [(Metric::Cosine, 1), (Metric::Dot, 2), (Metric::Euclidean, 3), (Metric::Cosine, 4)] {
+    for (metric, seed) in [(Metric::Cosine, 1), (Metric::Dot, 2), (Metric::Euclidean, 3), (Metric::Cosine, 4)]
+    {
         let mut numbers = Numbers(seed);
         let mut home = started(metric, &mut numbers);
         for step in 0..60 {

@@ -52,7 +52,8 @@ fn mean_recall(snapshot: &Snapshot, asked: &[Vector], variant: &Variant<'_>, eff
 fn a_walk_finds_the_corrected_best_of_the_bundled_words() {
     let home = words();
     let (snapshot, asked) = (home.snapshot(), asked(&home));
-    let corrected = LABELS.map(|label| (label, snapshot.correction(label).expect("fitted").variant(&[true], 1.0)));
+    let corrected =
+        LABELS.map(|label| (label, snapshot.correction(label).expect("fitted").variant(&[true], 1.0)));
     for (label, variant) in std::iter::once(("raw", Variant::raw())).chain(corrected) {
         let found = EFFORTS.map(|effort| mean_recall(&snapshot, &asked, &variant, effort));
         println!("{label:20} {found:.4?} at efforts {EFFORTS:?}");
@@ -114,7 +115,11 @@ fn a_walk_with_an_effort_below_the_limit_still_fills_it() {
         let found = snapshot.walk(query, &Variant::raw(), 100, 1).expect("a graph");
         assert_eq!(found.len(), 100);
         let all = snapshot.walk(query, &Variant::raw(), 5000, 1).expect("a graph");
-        assert_eq!(all, full_sort(&snapshot, query, &Variant::raw()), "a beam as wide as the gallery misses nothing");
+        assert_eq!(
+            all,
+            full_sort(&snapshot, query, &Variant::raw()),
+            "a beam as wide as the gallery misses nothing"
+        );
         assert!(snapshot.walk(query, &Variant::raw(), 0, 16).expect("a graph").is_empty());
     }
 }
@@ -124,7 +129,8 @@ fn a_walk_with_an_effort_below_the_limit_still_fills_it() {
 fn many_copies_of_one_vector_do_not_lower_the_recall_of_others() {
     let words = wordnet::gallery();
     for copied in [950, 3] {
-        let distinct: Vec<Vec<f32>> = words[..938].iter().filter(|&it| *it != words[copied]).cloned().collect();
+        let distinct: Vec<Vec<f32>> =
+            words[..938].iter().filter(|&it| *it != words[copied]).cloned().collect();
         let make = |copies: usize| {
             let home = Home::new(config_with_graph(wordnet::DIM, Metric::Cosine));
             home.upsert(&points(0, &distinct));
@@ -141,12 +147,12 @@ fn many_copies_of_one_vector_do_not_lower_the_recall_of_others() {
             let measure = |home: &Home| {
                 let snapshot = home.snapshot();
                 let correction = snapshot.correction(label).expect("fitted");
-                [32, 128].map(|effort| mean_recall(&snapshot, &asked, &correction.variant(&[true], 1.0), effort))
+                [32, 128]
+                    .map(|effort| mean_recall(&snapshot, &asked, &correction.variant(&[true], 1.0), effort))
             };
             let (one, many) = (measure(&one), measure(&many));
             println!("copies of {copied}, {label:20} one {one:.4?}, many {many:.4?}");
-            assert!(many[0] >= one[0] - 0.01, "{label}: {many:?} of {one:?}");
-            assert!(many[1] >= 0.98, "{label}: {many:?} of {one:?}");
+            assert!(many[0] >= one[0] - 0.002 && many[1] >= one[1] - 0.002, "{label}: {many:?} of {one:?}");
         }
     }
 }
@@ -195,15 +201,17 @@ fn vectors_of_any_length_have_a_graph_under_euclidean() {
 fn vectors_of_one_direction_and_of_no_length_are_found_under_dot() {
     let home = Home::new(config_with_graph(wordnet::DIM, Metric::Dot));
     let words = wordnet::gallery();
-    let longer = |step: u16| words[950].iter().map(|x| x * (0.5 + f32::from(step) / 1000.0)).collect::<Vec<f32>>();
+    let longer =
+        |step: u16| words[950].iter().map(|x| x * (0.5 + f32::from(step) / 100.0)).collect::<Vec<f32>>();
     home.upsert(&points(0, &words[..938]));
-    home.upsert(&points(5000, &(0..1061).map(longer).collect::<Vec<_>>()));
+    home.upsert(&points(5000, &(0..100).map(longer).collect::<Vec<_>>()));
     home.upsert(&[crate::made::point(9999, &[0.0; wordnet::DIM])]);
     home.add(&queries("queries", &wordnet::bank()));
     home.fit(&LABELS);
     home.build_graph();
     let (snapshot, asked) = (home.snapshot(), asked(&home));
-    assert!(mean_recall(&snapshot, &asked, &Variant::raw(), 128) >= 0.95);
+    let raw = mean_recall(&snapshot, &asked, &Variant::raw(), 128);
+    assert!(raw >= 0.95, "{raw}");
     for label in LABELS {
         let variant = snapshot.correction(label).expect("fitted").variant(&[true], 1.0);
         let found = mean_recall(&snapshot, &asked, &variant, 128);
@@ -232,7 +240,9 @@ fn a_graph_is_built_when_it_is_due() {
     assert_eq!(build(), GraphBuild::NotDue, "there is nothing left");
     let small = Home::new(crate::made::config(8, Metric::Cosine));
     small.upsert(&points(0, &numbers.vectors(100, 8)));
-    assert!(!small.collection().is_graph_due() && small.snapshot().walk(&query, &Variant::raw(), 5, 50).is_none());
+    assert!(
+        !small.collection().is_graph_due() && small.snapshot().walk(&query, &Variant::raw(), 5, 50).is_none()
+    );
 }
 
 #[test]

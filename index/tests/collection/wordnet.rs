@@ -10,7 +10,8 @@ fn read(file: &str) -> Vec<Vec<f32>> {
     let header = 10 + usize::from(u16::from_le_bytes([bytes[8], bytes[9]]));
     let text = String::from_utf8_lossy(&bytes[10..header]);
     assert!(bytes.starts_with(b"\x93NUMPY\x01") && text.contains("<f4") && text.contains(", 128)"), "{text}");
-    let numbers: Vec<f32> = bytes[header..].as_chunks::<4>().0.iter().map(|&it| f32::from_le_bytes(it)).collect();
+    let numbers: Vec<f32> =
+        bytes[header..].as_chunks::<4>().0.iter().map(|&it| f32::from_le_bytes(it)).collect();
     numbers.chunks_exact(128).map(<[f32]>::to_vec).collect()
 }
 

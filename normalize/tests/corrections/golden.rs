@@ -84,9 +84,8 @@ impl Example {
             let scores: Vec<f64> = query.iter().map(|&s| f64::from(s)).collect();
             order(&scores)[0] as u32
         };
-        let open = |query, bank| {
-            method.gate().is_none_or(|k| self.activated(bank, k).contains(&raw_best(query)))
-        };
+        let open =
+            |query, bank| method.gate().is_none_or(|k| self.activated(bank, k).contains(&raw_best(query)));
         let terms = method.terms();
         self.queries.iter().map(|query| terms.iter().map(|term| open(query, term.bank)).collect()).collect()
     }

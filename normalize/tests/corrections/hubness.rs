@@ -13,17 +13,12 @@ fn occurrence(points: usize, k: usize, answers: &[Vec<u32>]) -> Occurrence {
 #[test]
 fn skewness_is_that_of_hub_toolbox_on_its_five_points() {
     let pairs = [0.2, 0.1, 0.8, 0.4, 0.3, 0.5, 0.7, 1.0, 0.6, 0.9];
-    let mut table = [[0.0_f64; 5]; 5];
-    let mut next = pairs.into_iter();
-    for left in 0..5 {
-        for right in left + 1..5 {
-            table[left][right] = next.next().expect("ten pairs");
-            table[right][left] = table[left][right];
-        }
-    }
+    // The pairs of a square table, above its diagonal, row by row.
+    let place = |a: usize, b: usize| (0..a.min(b)).map(|row| 4 - row).sum::<usize>() + a.abs_diff(b) - 1;
+    let gap = |a: usize, b: u32| -> f64 { pairs[place(a, b as usize)] };
     let nearest = |own: usize| {
         let mut others: Vec<u32> = (0..5).filter(|&other| other as usize != own).collect();
-        others.sort_by(|&a, &b| table[own][a as usize].total_cmp(&table[own][b as usize]));
+        others.sort_by(|&a, &b| gap(own, a).total_cmp(&gap(own, b)));
         others
     };
     let answers: Vec<Vec<u32>> = (0..5).map(nearest).collect();
@@ -73,9 +68,9 @@ fn nothing_counted_measures_nothing() {
 fn answers() -> impl Strategy<Value = (usize, usize, Vec<Vec<u32>>)> {
     (1_usize..12, 0_usize..6).prop_flat_map(|(points, k)| {
         let all: Vec<u32> = (0..).take(points).collect();
-        let answer = Just(all).prop_shuffle().prop_flat_map(move |all| {
-            (0..=points).prop_map(move |len| all[..len].to_vec())
-        });
+        let answer = Just(all)
+            .prop_shuffle()
+            .prop_flat_map(move |all| (0..=points).prop_map(move |len| all[..len].to_vec()));
         (Just(points), Just(k), prop::collection::vec(answer, 0..30))
     })
 }
@@ -86,7 +81,9 @@ fn measures_are_their_definitions() {
         .run(&answers(), |(points, k, answers)| {
             let found = occurrence(points, k, &answers);
             let n: Vec<f64> = (0..points as u32)
-                .map(|point| answers.iter().filter(|list| list.iter().take(k).any(|&it| it == point)).count() as f64)
+                .map(|point| {
+                    answers.iter().filter(|list| list.iter().take(k).any(|&it| it == point)).count() as f64
+                })
                 .collect();
             let counts: Vec<f64> = found.counts().iter().map(|&count| f64::from(count)).collect();
             prop_assert_eq!(&counts, &n);
@@ -112,7 +109,8 @@ fn steps_of_the_histogram_follow_each_other_and_hold_every_point() {
     TestRunner::new(cases(256, 12))
         .run(&(prop::collection::vec(0_u32..70, 1..20)), |counts| {
             let most = counts.iter().copied().max().unwrap_or(0);
-            let point = |step: u32| (0..).zip(&counts).filter(move |&(_, &n)| n > step).map(|(point, _)| point);
+            let point =
+                |step: u32| (0..).zip(&counts).filter(move |&(_, &n)| n > step).map(|(point, _)| point);
             let answers: Vec<Vec<u32>> = (0..most).map(|step| point(step).collect()).collect();
             let found = occurrence(counts.len(), usize::MAX, &answers);
             prop_assert_eq!(found.counts(), &counts[..]);

@@ -5,7 +5,9 @@ use dehub_vector::{CHUNK_ROWS, Candidate, Metric, dot};
 use proptest::prelude::*;
 use proptest::test_runner::TestRunner;
 
-use crate::reference::{Matrix, Numbers, best, cases, chunked, fit_one, order, plain, unit, with_similarities};
+use crate::reference::{
+    Matrix, Numbers, best, cases, chunked, fit_one, order, plain, unit, with_similarities,
+};
 
 fn any_statistic() -> impl Strategy<Value = Statistic> {
     prop_oneof![
@@ -110,7 +112,8 @@ fn the_order_of_the_points_does_not_matter() {
     let (points, moved, bank) = (chunked(16, &points), chunked(16, &moved), chunked(16, &bank));
     let bank = Bank { vectors: &bank, metric: Metric::Cosine };
     for statistic in [Statistic::LogSumExp { beta: 20.0 }, Statistic::TopMean { k: 5 }] {
-        let (before, after) = (fit_one(&plain(&points), bank, statistic), fit_one(&plain(&moved), bank, statistic));
+        let (before, after) =
+            (fit_one(&plain(&points), bank, statistic), fit_one(&plain(&moved), bank, statistic));
         for (&old, new) in new_order.iter().zip(&after) {
             assert!((statistic.value(&before[old]) - statistic.value(new)).abs() < 1e-6);
         }
@@ -226,7 +229,9 @@ fn a_gate_is_the_same_however_its_points_and_entries_came() {
         assert_eq!(grown, whole, "{rows} points at a time");
     }
     let mut grown = Activation::new(3);
-    entries.iter().for_each(|&entry| grown.extend(fit_activation(&plain(&all_points), 0, fit_bank, &[entry], 3)));
+    entries
+        .iter()
+        .for_each(|&entry| grown.extend(fit_activation(&plain(&all_points), 0, fit_bank, &[entry], 3)));
     assert_eq!(grown, whole, "one entry at a time");
 }
 
@@ -252,11 +257,8 @@ fn a_gate_says_what_changed_and_what_must_be_fitted_anew() {
 fn dead_rows_and_own_entries_are_in_no_list() {
     let (points, bank) = (random(60, 8, 96), random(20, 8, 97));
     let (vectors, bank) = (chunked(8, &points), chunked(8, &bank));
-    let points = Points {
-        vectors: &vectors,
-        live: &|row| row % 3 != 0,
-        own_entry: &|row| (row < 20).then_some(row),
-    };
+    let points =
+        Points { vectors: &vectors, live: &|row| row % 3 != 0, own_entry: &|row| (row < 20).then_some(row) };
     let entries: Vec<u32> = (0..20).collect();
     let gate = fit_activation(&points, 0, Bank { vectors: &bank, metric: Metric::Cosine }, &entries, 60);
     for (entry, list) in (0_u32..).zip(gate.lists()) {

@@ -32,8 +32,11 @@ fn any_method() -> impl Strategy<Value = Method> {
         (alpha(), k()).prop_map(|(alpha, k)| Method::Nnn { alpha, k }),
         (beta(), beta()).prop_map(|(beta_query, beta_gallery)| Method::DualIs { beta_query, beta_gallery }),
         beta().prop_map(|beta| Method::DualIs { beta_query: beta, beta_gallery: beta }),
-        (beta(), beta(), k())
-            .prop_map(|(beta_query, beta_gallery, k)| Method::DualDis { beta_query, beta_gallery, k }),
+        (beta(), beta(), k()).prop_map(|(beta_query, beta_gallery, k)| Method::DualDis {
+            beta_query,
+            beta_gallery,
+            k
+        }),
     ]
 }
 

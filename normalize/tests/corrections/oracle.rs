@@ -7,7 +7,9 @@ use dehub_vector::{CHUNK_ROWS, Metric};
 use proptest::prelude::*;
 use proptest::test_runner::{TestCaseError, TestRunner};
 
-use crate::reference::{Matrix, Numbers, best, cases, chunked, similarity, similarity_error, statistic, unit};
+use crate::reference::{
+    Matrix, Numbers, best, cases, chunked, similarity, similarity_error, statistic, unit,
+};
 
 /// A bank and points to fit.
 #[derive(Debug, Clone)]
@@ -61,11 +63,16 @@ impl Setting {
             prop_assert_eq!(states.len(), self.points.len() - first_row);
             for (row, state) in (first_row..).zip(&states) {
                 let point = &self.points[row];
-                let similarities: Vec<f64> =
-                    self.others(row, first_entry).map(|entry| similarity(self.metric, point, entry)).collect();
+                let similarities: Vec<f64> = self
+                    .others(row, first_entry)
+                    .map(|entry| similarity(self.metric, point, entry))
+                    .collect();
                 let (found, wanted) = (asked.value(state), statistic(asked, &similarities));
                 let error = self.error(row) + 1e-12 * wanted.abs();
-                prop_assert!((found - wanted).abs() <= error, "{asked} of row {row}: {found}, wanted {wanted}");
+                prop_assert!(
+                    (found - wanted).abs() <= error,
+                    "{asked} of row {row}: {found}, wanted {wanted}"
+                );
             }
         }
         Ok(())
@@ -79,20 +86,27 @@ impl Setting {
         prop_assert_eq!(activation.lists().len(), self.bank.len());
         let mut union = BTreeSet::new();
         for (entry, list) in activation.lists().iter().enumerate() {
-            let allowed = |row: &u32| !self.dead.contains(row) && self.own[*row as usize] != Some(entry as u32);
+            let allowed =
+                |row: &u32| !self.dead.contains(row) && self.own[*row as usize] != Some(entry as u32);
             let rows: Vec<u32> = (0..self.points.len() as u32).skip(first_row).filter(allowed).collect();
             prop_assert_eq!(list.len(), k.min(rows.len()));
             prop_assert!(list.is_sorted_by(|a, b| a > b));
             let exact = |row: u32| similarity(self.metric, &self.points[row as usize], &self.bank[entry]);
-            let error = |row: u32| similarity_error(self.metric, &self.points[row as usize], &self.bank[entry]);
+            let error =
+                |row: u32| similarity_error(self.metric, &self.points[row as usize], &self.bank[entry]);
             let mut listed = BTreeSet::new();
             for candidate in list {
                 prop_assert!(rows.contains(&candidate.row) && listed.insert(candidate.row));
-                prop_assert!((f64::from(candidate.score) - exact(candidate.row)).abs() <= error(candidate.row));
+                prop_assert!(
+                    (f64::from(candidate.score) - exact(candidate.row)).abs() <= error(candidate.row)
+                );
             }
             if let Some(worst) = list.last() {
                 for &row in rows.iter().filter(|row| !listed.contains(row)) {
-                    prop_assert!(exact(row) <= f64::from(worst.score) + error(row), "{row} is better than {worst:?}");
+                    prop_assert!(
+                        exact(row) <= f64::from(worst.score) + error(row),
+                        "{row} is better than {worst:?}"
+                    );
                 }
             }
             union.extend(listed);
@@ -148,10 +162,13 @@ fn setting() -> impl Strategy<Value = (Setting, usize)> {
 #[test]
 fn statistics_are_their_formulas() {
     TestRunner::new(cases(300, 31))
-        .run(&(setting(), any::<prop::sample::Index>(), any::<prop::sample::Index>()), |((it, _), row, entry)| {
-            it.check_statistics(0, 0)?;
-            it.check_statistics(row.index(it.points.len()), entry.index(it.bank.len()))
-        })
+        .run(
+            &(setting(), any::<prop::sample::Index>(), any::<prop::sample::Index>()),
+            |((it, _), row, entry)| {
+                it.check_statistics(0, 0)?;
+                it.check_statistics(row.index(it.points.len()), entry.index(it.bank.len()))
+            },
+        )
         .expect("the formulas hold");
 }
 
