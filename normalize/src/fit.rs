@@ -4,7 +4,7 @@
 use dehub_vector::{CHUNK_ROWS, Candidate, Chunked, Metric, TopK, dot, matrix_product, product_error};
 use rayon::prelude::*;
 
-use crate::{Activation, State, Statistic};
+use crate::{Activation, Block, State, Statistic};
 
 /// A bank as fitting sees it.
 #[derive(Debug, Clone, Copy)]
@@ -146,7 +146,14 @@ fn absorb(
     for (place, line) in block.chunks_exact(entries.len()).enumerate() {
         let own = (points.own_entry)(row_number(span.start + place)).map(|entry| entry as usize);
         let cut = own.filter(|own| entries.contains(own)).map(|own| own - entries.start);
-        let (before, after) = cut.map_or((line, &line[line.len()..]), |cut| (&line[..cut], &line[cut + 1..]));
+        let first = row_number(entries.start);
+        let (before, after) = match cut {
+            None => (Block::new(line, first), Block::new(&[], first)),
+            Some(cut) => {
+                let rest = first + row_number(cut) + 1;
+                (Block::new(&line[..cut], first), Block::new(&line[cut + 1..], rest))
+            }
+        };
         for (statistic, states) in statistics.iter().zip(&mut *states) {
             states[place].absorb(*statistic, before);
             states[place].absorb(*statistic, after);

@@ -5,7 +5,7 @@
 //! a bank of reference queries, and a weight for each. The score it serves is
 //!
 //! ```text
-//! score(q, p) = sim(q, p) − Σ weight · statistic(p)
+//! score(q, p) = scale(p) · sim(q, p) − Σ weight · statistic(p)
 //! ```
 //!
 //! Two methods that use the same statistic of the same bank share it.
@@ -14,10 +14,11 @@ mod activation;
 mod fit;
 mod hubness;
 mod method;
+mod methods;
 mod statistic;
 
 pub use activation::Activation;
 pub use fit::{Bank, Points, fit_activation, fit_states};
 pub use hubness::Occurrence;
-pub use method::{BankKind, Method, MethodError, Term};
-pub use statistic::{KLargest, LogSumExp, State, StateError, Statistic};
+pub use method::{BankKind, Method, MethodError, Parameter, ParameterKind, Term};
+pub use statistic::{Block, Gap, KLargest, LogSumExp, Moments, Nearest, State, StateError, Statistic};
