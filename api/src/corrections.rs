@@ -149,7 +149,7 @@ fn input(name: Name, body: Value) -> Result<(FitInput, &'static str), Problem> {
     for (kind, bank, pointer) in
         [(BankKind::Query, &query_bank, "/query_bank"), (BankKind::Gallery, &gallery_bank, "/gallery_bank")]
     {
-        let is_used = method.terms().iter().any(|term| term.bank == kind);
+        let is_used = method.uses(kind);
         if let Some(bank) = bank.as_ref().filter(|_| !is_used) {
             let detail = format!("`{pointer}` is {bank}, but {} uses no {kind} bank", method.name());
             return Err(Problem::new(BANK_UNUSED, detail).at(pointer).found(bank));

@@ -169,6 +169,7 @@ pub(crate) fn write(error: &WriteError, written: &Written<'_>) -> Problem {
         }
         WriteError::EmptyGallery { .. } => new(NO_POINTS).at(written.list()),
         WriteError::EmptyBank { bank } => new(EMPTY_BANK).at(written.bank_field(bank).unwrap_or_default()),
+        WriteError::Metric { metric, .. } => new(INVALID_METHOD).at("/method").found(metric),
         WriteError::MoreThanBank { wanted, found, .. } => {
             new(MORE_THAN_BANK).at(written.k_field()).wanted(format_args!("at most {found}")).found(wanted)
         }
@@ -269,7 +270,7 @@ pub(crate) fn method(error: &MethodError, given: &[(String, f64)]) -> Problem {
         if is_given { format!("/parameters/{name}") } else { "/method".to_owned() }
     };
     match error {
-        MethodError::Unknown { found } => new(UNKNOWN_METHOD).at("/method").found(found),
+        MethodError::Unknown { found, wanted } => new(UNKNOWN_METHOD).at("/method").wanted(wanted).found(found),
         MethodError::NoParameter { found, wanted, .. } => {
             new(INVALID_PARAMETER).at(field(found)).wanted(wanted).found(found)
         }

@@ -55,10 +55,12 @@ struct Answer {
 #[derive(Serialize)]
 struct HitReply {
     id: PointId,
-    /// `raw_score - bias`; larger is better.
+    /// `scale * raw_score - bias`; larger is better.
     score: f32,
     raw_score: f32,
     bias: f32,
+    /// 1 for methods that only subtract.
+    scale: f32,
     /// Its rank in the exact raw ranking, from 1, when an explanation was asked for.
     #[serde(skip_serializing_if = "Option::is_none")]
     raw_rank: Option<u32>,
@@ -294,8 +296,8 @@ fn hit_replies(
     let reply = |(place, (mut point, hit)): (usize, (Point, &Hit))| {
         let parts = selection.parts(snapshot, hit.row, &mut point)?;
         let raw_rank = ranks.and_then(|ranks| ranks.get(place).copied());
-        let Hit { score, raw_score, bias, .. } = *hit;
-        Ok(HitReply { id: point.id, score, raw_score, bias, raw_rank, parts })
+        let Hit { score, raw_score, bias, scale, .. } = *hit;
+        Ok(HitReply { id: point.id, score, raw_score, bias, scale, raw_rank, parts })
     };
     points.into_iter().zip(hits).enumerate().map(reply).collect()
 }

@@ -33,6 +33,23 @@ impl Column {
         self.values.at(row as usize)
     }
 
+    /// The statistic of a row.
+    pub fn value(&self, row: u32) -> f32 {
+        self.restored(self.at(row))
+    }
+
+    /// A centred value with its centre.
+    #[expect(clippy::cast_possible_truncation, reason = "columns are served in 32 bits")]
+    pub(crate) fn restored(&self, centred: f32) -> f32 {
+        centred + self.center as f32
+    }
+
+    /// A bound on the size of [`Column::value`].
+    #[expect(clippy::cast_possible_truncation, reason = "a bound needs no digits")]
+    pub(crate) fn value_bound(&self) -> f32 {
+        self.abs_max + self.center.abs() as f32
+    }
+
     /// What was subtracted from every value. It changes no ranking.
     pub fn center(&self) -> f64 {
         self.center
@@ -54,6 +71,8 @@ impl Column {
 pub struct Correction {
     pub(crate) info: CorrectionInfo,
     pub(crate) columns: Vec<Column>,
+    /// What similarities are multiplied by, for methods that scale.
+    pub(crate) scale: Option<Column>,
     /// For a gated method, the activation set of each column's bank.
     pub(crate) gates: Vec<RowSet>,
 }
@@ -139,6 +158,10 @@ impl Correction {
         let weights = self.info.method.weights(open);
         let terms =
             self.columns.iter().zip(weights).map(|(column, weight)| (column, weight as f32 * strength));
-        Variant::new(terms)
+        let variant = Variant::new(terms);
+        match &self.scale {
+            Some(factors) => variant.scaled(factors, strength),
+            None => variant,
+        }
     }
 }

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use dehub_normalize::{BankKind, StateError};
 use dehub_store::Blame;
-use dehub_vector::{PointId, VectorError};
+use dehub_vector::{Metric, PointId, VectorError};
 
 use crate::point::TEXT_BYTES_MAX;
 use crate::record::DamagedRecord;
@@ -173,8 +173,18 @@ pub enum WriteError {
         /// The bank.
         bank: Name,
     },
+    /// A method that has no meaning under the collection's metric.
+    #[error("{method} cannot be fitted under {metric}: {reason}")]
+    Metric {
+        /// The method.
+        method: String,
+        /// The collection's metric.
+        metric: Metric,
+        /// Why.
+        reason: &'static str,
+    },
     /// More neighbours wanted than a bank has entries.
-    #[error("{method} takes the mean of {wanted} bank similarities, but bank `{bank}` has {found} entries")]
+    #[error("{method} looks at the {wanted} nearest bank entries, but bank `{bank}` has {found} entries")]
     MoreThanBank {
         /// The method.
         method: String,
@@ -277,6 +287,7 @@ impl WriteError {
             | WriteError::BankKind { .. }
             | WriteError::EmptyGallery { .. }
             | WriteError::EmptyBank { .. }
+            | WriteError::Metric { .. }
             | WriteError::MoreThanBank { .. }
             | WriteError::MoreThanPoints { .. }
             | WriteError::UnknownCorrection { .. }

@@ -131,12 +131,10 @@ fn read_sets(state: &mut State, store: &Store) -> Result<(), ReadError> {
         let (key, value) = item?;
         let number = read_u32(SETS, &key)?;
         let record: SetRecord = from_json(SETS, &value)?;
-        let set = match record.kind {
-            SetKind::LogSumExp { beta } => {
-                read_column(state, store, number, record, Statistic::LogSumExp { beta })?
-            }
-            SetKind::TopMean { k } => read_column(state, store, number, record, Statistic::TopMean { k })?,
-            SetKind::Activation { k } => read_gate(state, store, number, record.bank, k)?,
+        let set = match (record.kind, record.kind.statistic()) {
+            (SetKind::Activation { k }, _) => read_gate(state, store, number, record.bank, k)?,
+            (_, Some(statistic)) => read_column(state, store, number, record, statistic)?,
+            (_, None) => return Err(damaged(SETS, format!("set {number} is of no kind")).into()),
         };
         state.sets.insert(number, set);
     }
@@ -156,6 +154,11 @@ fn read_column(
     statistic: Statistic,
 ) -> Result<Set, ReadError> {
     let mut column = Column::new(record.center);
+    let Some(bank) = state.banks.get(&record.bank) else {
+        return Err(
+            damaged(SETS, format!("set {number} is over the bank `{}`, which is gone", record.bank)).into()
+        );
+    };
     let mut next = 0;
     let end = pair_key(number, u32::MAX);
     for item in store.scan(STATES, &pair_key(number, 0), Some(&end)) {
@@ -166,7 +169,13 @@ fn read_column(
         }
         // Rows of deleted points have no state.
         (next..row).for_each(|_| column.push(record.center));
-        column.push(statistic.value(&statistic.decode(&value)?));
+        let point = statistic.decode(&value)?;
+        if !point.is_within(bank.vectors.len()) {
+            return Err(
+                damaged(STATES, format!("set {number} names an entry that its bank does not have")).into()
+            );
+        }
+        column.push(statistic.value(&point, &bank.vectors));
         next = row + 1;
     }
     (next..state.row_count()).for_each(|_| column.push(record.center));

@@ -1,6 +1,7 @@
 //! How keys and values of the store are laid out. Numbers in keys are big-endian, so that the
 //! store's order is theirs; numbers in values are little-endian.
 
+use dehub_normalize::{Gap, Statistic};
 use dehub_store::Family;
 use dehub_vector::{Candidate, PointId};
 use serde::{Deserialize, Serialize};
@@ -69,7 +70,50 @@ pub(crate) struct SetRecord {
 pub(crate) enum SetKind {
     LogSumExp { beta: f64 },
     TopMean { k: usize },
+    TopMeanPower { k: usize, gamma: f64 },
+    KthUnit { k: usize, euclidean: bool },
+    MeanUnit { k: usize, euclidean: bool },
+    Mean,
+    MeanByDeviation,
+    InverseDeviation,
+    CentroidPull { k: usize, euclidean: bool },
     Activation { k: usize },
+}
+
+impl SetKind {
+    /// The set of a statistic's states.
+    pub(crate) fn of(statistic: Statistic) -> SetKind {
+        match statistic {
+            Statistic::LogSumExp { beta } => SetKind::LogSumExp { beta },
+            Statistic::TopMean { k } => SetKind::TopMean { k },
+            Statistic::TopMeanPower { k, gamma } => SetKind::TopMeanPower { k, gamma },
+            Statistic::KthUnit { k, gap } => SetKind::KthUnit { k, euclidean: gap == Gap::Euclidean },
+            Statistic::MeanUnit { k, gap } => SetKind::MeanUnit { k, euclidean: gap == Gap::Euclidean },
+            Statistic::Mean => SetKind::Mean,
+            Statistic::MeanByDeviation => SetKind::MeanByDeviation,
+            Statistic::InverseDeviation => SetKind::InverseDeviation,
+            Statistic::CentroidPull { k, gap } => {
+                SetKind::CentroidPull { k, euclidean: gap == Gap::Euclidean }
+            }
+        }
+    }
+
+    /// The statistic whose states are in the set; `None` for the lists of a gate.
+    pub(crate) fn statistic(self) -> Option<Statistic> {
+        let gap = |euclidean| if euclidean { Gap::Euclidean } else { Gap::Cosine };
+        Some(match self {
+            SetKind::LogSumExp { beta } => Statistic::LogSumExp { beta },
+            SetKind::TopMean { k } => Statistic::TopMean { k },
+            SetKind::TopMeanPower { k, gamma } => Statistic::TopMeanPower { k, gamma },
+            SetKind::KthUnit { k, euclidean } => Statistic::KthUnit { k, gap: gap(euclidean) },
+            SetKind::MeanUnit { k, euclidean } => Statistic::MeanUnit { k, gap: gap(euclidean) },
+            SetKind::Mean => Statistic::Mean,
+            SetKind::MeanByDeviation => Statistic::MeanByDeviation,
+            SetKind::InverseDeviation => Statistic::InverseDeviation,
+            SetKind::CentroidPull { k, euclidean } => Statistic::CentroidPull { k, gap: gap(euclidean) },
+            SetKind::Activation { .. } => return None,
+        })
+    }
 }
 
 /// A fitted correction.

@@ -14,10 +14,12 @@ const QUERY_BLOCK: usize = 64;
 /// Lanes tested against the threshold at once.
 const LANES: usize = 32;
 
-/// A ranking: `score = sim − Σ weight·column`. No term is the raw ranking.
+/// A ranking: `score = scale·sim − Σ weight·column`. Without terms and scale it is the raw ranking.
 #[derive(Debug, Clone, Default)]
 pub struct Variant<'a> {
     terms: Vec<(&'a Column, f32)>,
+    /// A column of factors, and how far each is taken from 1: 0 not at all, 1 whole.
+    scale: Option<(&'a Column, f32)>,
 }
 
 impl<'a> Variant<'a> {
@@ -28,12 +30,23 @@ impl<'a> Variant<'a> {
 
     /// A corrected ranking. Terms of weight 0 are left out, so all weights 0 is the raw ranking.
     pub fn new(terms: impl IntoIterator<Item = (&'a Column, f32)>) -> Variant<'a> {
-        Variant { terms: terms.into_iter().filter(|&(_, weight)| weight != 0.0).collect() }
+        Variant { terms: terms.into_iter().filter(|&(_, weight)| weight != 0.0).collect(), scale: None }
     }
 
-    /// Whether nothing is subtracted.
+    /// The same ranking with similarities multiplied by `1 + strength·(factor − 1)` first.
+    #[must_use]
+    pub fn scaled(self, factors: &'a Column, strength: f32) -> Variant<'a> {
+        Variant { scale: (strength != 0.0).then_some((factors, strength)), ..self }
+    }
+
+    /// Whether the score is the similarity.
     pub fn is_raw(&self) -> bool {
-        self.terms.is_empty()
+        self.terms.is_empty() && self.scale.is_none()
+    }
+
+    /// What the similarity of a row is multiplied by; 1 for most methods.
+    pub fn scale(&self, row: u32) -> f32 {
+        self.scale.map_or(1.0, |(factors, strength)| taken_part(factors.value(row), strength))
     }
 
     /// `Σ weight·column` of a row.
@@ -43,7 +56,21 @@ impl<'a> Variant<'a> {
 
     /// The score of a row whose similarity is known. Similarities are 32-bit sums, and so is this.
     pub fn score(&self, similarity: f32, row: u32) -> f32 {
-        if self.terms.is_empty() { similarity } else { similarity - self.bias(row) }
+        let scaled = if self.scale.is_some() { similarity * self.scale(row) } else { similarity };
+        if self.terms.is_empty() { scaled } else { scaled - self.bias(row) }
+    }
+
+    /// A bound on the size of every factor.
+    fn scale_bound(&self) -> f32 {
+        self.scale.map_or(1.0, |(factors, strength)| 1.0 + strength.abs() * (factors.value_bound() + 1.0))
+    }
+
+    /// Multiplies a chunk's similarities, as [`Variant::score`] does.
+    fn scale_line(&self, chunk: usize, line: &mut [f32]) {
+        if let Some((factors, strength)) = self.scale {
+            let parts = factors.chunk(chunk).iter().map(|&part| taken_part(factors.restored(part), strength));
+            line.iter_mut().zip(parts).for_each(|(similarity, factor)| *similarity *= factor);
+        }
     }
 
     fn bias_bound(&self) -> f32 {
@@ -63,6 +90,11 @@ impl<'a> Variant<'a> {
         }
         biases
     }
+}
+
+/// A factor taken in part.
+fn taken_part(factor: f32, strength: f32) -> f32 {
+    1.0 + strength * (factor - 1.0)
 }
 
 /// What a scan is asked.
@@ -186,10 +218,17 @@ impl<'a> Block<'a> {
         let first = first_row(chunk);
         let len = products.len() / self.queries.len();
         let (snapshot, limit, variants) = (self.snapshot, self.limit, self.variants);
+        let mut scaled = Vec::new();
         for (place, variant) in variants.iter().enumerate() {
             let biases = variant.chunk_biases(chunk, len, |row| !snapshot.is_live(row));
             let lines = self.queries.iter().zip(products.chunks_exact(len));
-            for ((query, line), states) in lines.zip(self.states.chunks_exact_mut(variants.len())) {
+            for ((query, mut line), states) in lines.zip(self.states.chunks_exact_mut(variants.len())) {
+                if variant.scale.is_some() {
+                    scaled.clear();
+                    scaled.extend_from_slice(line);
+                    variant.scale_line(chunk, &mut scaled);
+                    line = &scaled;
+                }
                 let exact = |row| Candidate::new(variant.score(snapshot.similarity(query, row), row), row);
                 if limit > 0 {
                     states[place].select(line, &biases, first, exact);
@@ -247,7 +286,8 @@ fn slack(snapshot: &Snapshot, query: &Vector, variant: &Variant<'_>) -> f32 {
         Metric::Cosine | Metric::Dot => 0.0,
         Metric::Euclidean => (norm * norm + snapshot.norm_max * snapshot.norm_max) / 2.0,
     };
-    sums + 4.0 * f32::EPSILON * (norm * snapshot.norm_max + halves + variant.bias_bound())
+    let scale = variant.scale_bound();
+    scale * sums + 4.0 * f32::EPSILON * (scale * (norm * snapshot.norm_max + halves) + variant.bias_bound())
 }
 
 fn first_row(chunk: usize) -> u32 {

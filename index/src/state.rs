@@ -50,7 +50,7 @@ impl Set {
 
     pub(crate) fn kind(&self) -> SetKind {
         match &self.fitted {
-            Fitting::Column { statistic, .. } => kind_of(*statistic),
+            Fitting::Column { statistic, .. } => SetKind::of(*statistic),
             Fitting::Gate { activation, .. } => SetKind::Activation { k: activation.k() },
         }
     }
@@ -61,13 +61,6 @@ impl Set {
             Fitting::Gate { .. } => 0.0,
         };
         SetRecord { bank: self.bank.clone(), kind: self.kind(), center }
-    }
-}
-
-pub(crate) fn kind_of(statistic: Statistic) -> SetKind {
-    match statistic {
-        Statistic::LogSumExp { beta } => SetKind::LogSumExp { beta },
-        Statistic::TopMean { k } => SetKind::TopMean { k },
     }
 }
 
@@ -117,24 +110,35 @@ impl State {
         }
     }
 
+    /// The column of a term; `None` if it is not fitted.
+    fn column(&self, record: &CorrectionRecord, term: &Term) -> Option<&Column> {
+        let bank = State::bank_for(record, term.bank)?;
+        match &self.sets.get(&self.find_set(bank, SetKind::of(term.statistic))?)?.fitted {
+            Fitting::Column { column, .. } => Some(column),
+            Fitting::Gate { .. } => None,
+        }
+    }
+
     /// The correction as readers get it; `None` if a part is missing.
     pub(crate) fn serve(&self, name: &Name, record: &CorrectionRecord) -> Option<Correction> {
         let method: Method = record.method.parse().ok()?;
+        let metric = self.config.metric;
         let mut columns = Vec::new();
         let mut gates = Vec::new();
-        for Term { bank, statistic } in method.terms() {
-            let bank = State::bank_for(record, bank)?;
-            match &self.sets.get(&self.find_set(bank, kind_of(statistic))?)?.fitted {
-                Fitting::Column { column, .. } => columns.push(column.clone()),
-                Fitting::Gate { .. } => return None,
-            }
+        for term in method.terms(metric) {
+            columns.push(self.column(record, &term)?.clone());
             if let Some(k) = method.gate() {
+                let bank = State::bank_for(record, term.bank)?;
                 match &self.sets.get(&self.find_set(bank, SetKind::Activation { k })?)?.fitted {
                     Fitting::Gate { rows, .. } => gates.push(rows.clone()),
                     Fitting::Column { .. } => return None,
                 }
             }
         }
+        let scale = match method.scale(metric) {
+            Some(term) => Some(self.column(record, &term)?.clone()),
+            None => None,
+        };
         let info = CorrectionInfo {
             name: name.clone(),
             version: record.version,
@@ -144,20 +148,19 @@ impl State {
             sequence: record.sequence,
             activated: gates.iter().map(RowSet::len).collect(),
         };
-        Some(Correction { info, columns, gates })
+        Some(Correction { info, columns, scale, gates })
     }
 
     /// The sets a correction serves from.
     pub(crate) fn sets_of(&self, record: &CorrectionRecord) -> Vec<u32> {
         let Ok(method) = record.method.parse::<Method>() else { return Vec::new() };
         let gate = method.gate().map(|k| SetKind::Activation { k });
-        let kinds = |term: &Term| std::iter::once(kind_of(term.statistic)).chain(gate).collect::<Vec<_>>();
         let find = |term: &Term| {
             let bank = State::bank_for(record, term.bank);
-            let found = |kind| bank.and_then(|bank| self.find_set(bank, kind));
-            kinds(term).into_iter().filter_map(found).collect::<Vec<_>>()
+            let kinds = std::iter::once(SetKind::of(term.statistic)).chain(gate);
+            kinds.filter_map(|kind| self.find_set(bank?, kind)).collect::<Vec<_>>()
         };
-        method.terms().iter().flat_map(find).collect()
+        method.statistics(self.config.metric).iter().flat_map(find).collect()
     }
 
     /// For each bank with sets, the entry that is the point `id`, if any.

@@ -108,7 +108,11 @@ impl Parameter {
             ParameterKind::Weight => ((0.0..=1e3).contains(&value), "a number from 0 to 1000"),
         };
         let found = value.to_string();
-        if fits { Ok(value) } else { Err(MethodError::BadValue { method, parameter: self.name, found, wanted }) }
+        if fits {
+            Ok(value)
+        } else {
+            Err(MethodError::BadValue { method, parameter: self.name, found, wanted })
+        }
     }
 
     fn print(&self, value: f64) -> String {
@@ -240,7 +244,8 @@ impl Method {
     fn set(&mut self, name: &str, value: f64) -> Result<(), MethodError> {
         let method = self.name();
         let own = self.recipe.parameters();
-        let place = own.iter().position(|own| own.name == name || (!own.alias.is_empty() && own.alias == name));
+        let place =
+            own.iter().position(|own| own.name == name || (!own.alias.is_empty() && own.alias == name));
         let Some(place) = place else {
             let names: Vec<_> = own.iter().map(|own| own.name).collect();
             let wanted = if names.is_empty() { "none".to_owned() } else { names.join(", ") };

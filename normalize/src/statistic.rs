@@ -237,7 +237,9 @@ impl State {
     pub fn merge(&mut self, other: &State) {
         match (self, other) {
             (State::LogSumExp(sum), State::LogSumExp(other)) => sum.merge(*other),
-            (State::KLargest(kept), State::KLargest(other)) => kept.absorb(&other.values, largest(&other.values)),
+            (State::KLargest(kept), State::KLargest(other)) => {
+                kept.absorb(&other.values, largest(&other.values))
+            }
             (State::Moments(moments), State::Moments(other)) => moments.merge(*other),
             (State::Nearest(nearest), State::Nearest(other)) => {
                 other.best.iter().for_each(|&candidate| nearest.offer(candidate));
@@ -245,6 +247,14 @@ impl State {
             (State::LogSumExp(_) | State::KLargest(_) | State::Moments(_) | State::Nearest(_), _) => {
                 unreachable!("states of one statistic are merged")
             }
+        }
+    }
+
+    /// Whether every entry the state names is among the first `entries` of the bank.
+    pub fn is_within(&self, entries: usize) -> bool {
+        match self {
+            State::Nearest(nearest) => nearest.best.iter().all(|it| (it.row as usize) < entries),
+            State::LogSumExp(_) | State::KLargest(_) | State::Moments(_) => true,
         }
     }
 
@@ -289,7 +299,10 @@ impl LogSumExp {
         if similarities.is_empty() || self.is_negligible_below(beta, top, similarities.len()) {
             return;
         }
-        #[expect(clippy::cast_possible_truncation, reason = "similarities are 32-bit; so is what is taken from them")]
+        #[expect(
+            clippy::cast_possible_truncation,
+            reason = "similarities are 32-bit; so is what is taken from them"
+        )]
         let sum = exp_sum(similarities, beta as f32, top);
         self.merge(LogSumExp { max: beta * f64::from(top), sum });
     }

@@ -13,12 +13,14 @@ use crate::{Plan, QueryError};
 pub struct Hit {
     /// Its row in the snapshot.
     pub row: u32,
-    /// What it was ranked by: `raw_score − bias`.
+    /// What it was ranked by: `scale·raw_score − bias`.
     pub score: f32,
     /// Its raw similarity.
     pub raw_score: f32,
     /// What the correction subtracted.
     pub bias: f32,
+    /// What the correction multiplied the similarity by; 1 for most methods.
+    pub scale: f32,
 }
 
 /// The answer to one query.
@@ -127,8 +129,9 @@ fn answer(
         let variant = &rankings.variants[found.variant];
         let hit = |candidate: Candidate| {
             let raw_score = snapshot.similarity(&query.vector, candidate.row);
-            let bias = if variant.is_raw() { 0.0 } else { variant.bias(candidate.row) };
-            Hit { row: candidate.row, score: candidate.score, raw_score, bias }
+            let bias = variant.bias(candidate.row);
+            let scale = variant.scale(candidate.row);
+            Hit { row: candidate.row, score: candidate.score, raw_score, bias, scale }
         };
         let others = found.best.into_iter().filter(|candidate| Some(candidate.row) != query.own_row);
         Response {

@@ -155,22 +155,26 @@ impl Draft<'_> {
         states: &[PointState],
     ) -> Result<(), WriteError> {
         let number = self.new_set();
-        let center = self.mean_over_live(statistic, states);
+        let Some(vectors) = self.next.banks.get(bank).map(|bank| bank.vectors.clone()) else {
+            return Err(unknown_bank(&self.next, bank));
+        };
+        let values: Vec<f64> = states.iter().map(|state| statistic.value(state, &vectors)).collect();
+        let center = self.mean_over_live(&values);
         let mut column = Column::new(center);
         for (row, state) in (0..).zip(states) {
             let live = self.next.live.contains(row);
             if live {
                 self.put_hidden(STATES, &pair_key(number, row), &state.encode())?;
             }
-            column.push(if live { statistic.value(state) } else { center });
+            column.push(if live { values[row as usize] } else { center });
         }
         self.install(number, Set { bank: bank.clone(), fitted: Fitting::Column { statistic, column } });
         Ok(())
     }
 
     #[expect(clippy::cast_precision_loss, reason = "a count of points is far below 2^53")]
-    fn mean_over_live(&self, statistic: Statistic, states: &[PointState]) -> f64 {
-        let live = self.next.live.iter().map(|row| statistic.value(&states[row as usize]));
+    fn mean_over_live(&self, values: &[f64]) -> f64 {
+        let live = self.next.live.iter().map(|row| values[row as usize]);
         let count = self.next.live.len();
         if count == 0 { 0.0 } else { live.sum::<f64>() / count as f64 }
     }

@@ -9,7 +9,7 @@ use dehub_normalize::{
 use super::Draft;
 use super::banks::unknown_bank;
 use crate::record::{CORRECTIONS, CorrectionRecord, SetKind};
-use crate::state::{Set, State, kind_of};
+use crate::state::{Set, State};
 use crate::{FitReport, Name, WriteError};
 
 /// A correction to fit.
@@ -29,19 +29,20 @@ impl Draft<'_> {
     /// Fits corrections together: each bank is passed over once, whatever is computed from it.
     pub(crate) fn fit(&mut self, inputs: &[FitInput]) -> Result<FitReport, WriteError> {
         inputs.iter().try_for_each(|input| check(&self.next, input))?;
+        let metric = self.next.config.metric;
         let mut report = FitReport::default();
         let mut wanted: BTreeMap<Name, Vec<SetKind>> = BTreeMap::new();
         for input in inputs {
-            for Term { bank, statistic } in input.method.terms() {
+            for Term { bank, statistic } in input.method.statistics(metric) {
                 let Some(name) = bank_of(input, bank) else { continue };
                 let kinds = wanted.entry(name.clone()).or_default();
                 let gate = input.method.gate().map(|k| SetKind::Activation { k });
-                for kind in std::iter::once(kind_of(statistic)).chain(gate) {
+                for kind in std::iter::once(SetKind::of(statistic)).chain(gate) {
                     let ready = self.next.find_set(name, kind).is_some() || kinds.contains(&kind);
                     if !ready {
                         kinds.push(kind);
                     }
-                    if kind == kind_of(statistic) {
+                    if kind == SetKind::of(statistic) {
                         (if ready { &mut report.shared } else { &mut report.computed }).push(statistic);
                     }
                 }
@@ -52,12 +53,11 @@ impl Draft<'_> {
         }
         for input in inputs {
             let version = self.next.corrections.get(&input.name).map_or(1, |record| record.version + 1);
-            let uses = |kind| input.method.terms().iter().any(|term| term.bank == kind);
             let record = CorrectionRecord {
                 method: input.method.to_string(),
                 version,
-                query_bank: input.query_bank.clone().filter(|_| uses(BankKind::Query)),
-                gallery_bank: input.gallery_bank.clone().filter(|_| uses(BankKind::Gallery)),
+                query_bank: input.query_bank.clone().filter(|_| input.method.uses(BankKind::Query)),
+                gallery_bank: input.gallery_bank.clone().filter(|_| input.method.uses(BankKind::Gallery)),
                 sequence: self.next.counters.sequence,
             };
             self.put_correction(&input.name, record);
@@ -98,7 +98,7 @@ impl Draft<'_> {
             own_entry: &|row| own.get(&row).copied(),
         };
         let fit_bank = FitBank { vectors: &bank.vectors, metric: state.config.metric };
-        let statistics: Vec<Statistic> = kinds.iter().copied().filter_map(statistic_of).collect();
+        let statistics: Vec<Statistic> = kinds.iter().copied().filter_map(SetKind::statistic).collect();
         let states = fit_states(&points, 0, fit_bank, 0, &statistics);
         for (statistic, states) in statistics.into_iter().zip(&states) {
             self.install_column(name, statistic, states)?;
@@ -117,14 +117,6 @@ impl Draft<'_> {
     }
 }
 
-fn statistic_of(kind: SetKind) -> Option<Statistic> {
-    match kind {
-        SetKind::LogSumExp { beta } => Some(Statistic::LogSumExp { beta }),
-        SetKind::TopMean { k } => Some(Statistic::TopMean { k }),
-        SetKind::Activation { .. } => None,
-    }
-}
-
 fn bank_of(input: &FitInput, kind: BankKind) -> Option<&Name> {
     match kind {
         BankKind::Query => input.query_bank.as_ref(),
@@ -134,7 +126,10 @@ fn bank_of(input: &FitInput, kind: BankKind) -> Option<&Name> {
 
 fn check(state: &State, input: &FitInput) -> Result<(), WriteError> {
     let method = input.method.to_string();
-    for Term { bank: kind, statistic } in input.method.terms() {
+    if let Some(reason) = input.method.refuses(state.config.metric) {
+        return Err(WriteError::Metric { method, metric: state.config.metric, reason });
+    }
+    for Term { bank: kind, statistic } in input.method.statistics(state.config.metric) {
         let Some(name) = bank_of(input, kind) else {
             return Err(WriteError::NoBank { method, kind });
         };
@@ -146,11 +141,8 @@ fn check(state: &State, input: &FitInput) -> Result<(), WriteError> {
         if found == 0 {
             return Err(WriteError::EmptyBank { bank: name.clone() });
         }
-        match statistic {
-            Statistic::TopMean { k: wanted } if wanted > found => {
-                return Err(WriteError::MoreThanBank { method, wanted, bank: name.clone(), found });
-            }
-            Statistic::TopMean { .. } | Statistic::LogSumExp { .. } => {}
+        if let Some(wanted) = statistic.neighbours().filter(|&wanted| wanted > found) {
+            return Err(WriteError::MoreThanBank { method, wanted, bank: name.clone(), found });
         }
     }
     match input.method.gate() {

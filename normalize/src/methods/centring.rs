@@ -15,7 +15,7 @@ impl Recipe for DistributionShift {
     }
 
     fn parameters(&self) -> &'static [Parameter] {
-        &[Parameter::new("lambda", ParameterKind::Weight, 0.25)]
+        const { &[Parameter::new("lambda", ParameterKind::Weight, 0.25)] }
     }
 
     fn terms(&self, _values: &Values, _metric: Metric) -> Vec<Term> {
@@ -59,10 +59,12 @@ impl Recipe for LocalCentring {
     }
 
     fn parameters(&self) -> &'static [Parameter] {
-        &[
-            Parameter::new("k", ParameterKind::Count, 40.0),
-            Parameter::new("gamma", ParameterKind::Weight, 1.0),
-        ]
+        const {
+            &[
+                Parameter::new("k", ParameterKind::Count, 40.0),
+                Parameter::new("gamma", ParameterKind::Weight, 1.0),
+            ]
+        }
     }
 
     fn terms(&self, values: &Values, _metric: Metric) -> Vec<Term> {

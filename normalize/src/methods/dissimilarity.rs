@@ -17,7 +17,7 @@ impl Recipe for DisSimLocal {
     }
 
     fn parameters(&self) -> &'static [Parameter] {
-        &[Parameter::new("k", ParameterKind::Count, 10.0)]
+        const { &[Parameter::new("k", ParameterKind::Count, 10.0)] }
     }
 
     fn terms(&self, values: &Values, metric: Metric) -> Vec<Term> {

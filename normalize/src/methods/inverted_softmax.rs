@@ -16,7 +16,7 @@ impl Recipe for InvertedSoftmax {
     }
 
     fn parameters(&self) -> &'static [Parameter] {
-        &[BETA]
+        const { &[BETA] }
     }
 
     fn terms(&self, values: &Values, _metric: Metric) -> Vec<Term> {
@@ -38,7 +38,7 @@ impl Recipe for DynamicInvertedSoftmax {
     }
 
     fn parameters(&self) -> &'static [Parameter] {
-        &[BETA, Parameter::new("k", ParameterKind::Count, 1.0)]
+        const { &[BETA, Parameter::new("k", ParameterKind::Count, 1.0)] }
     }
 
     fn terms(&self, values: &Values, metric: Metric) -> Vec<Term> {

@@ -15,7 +15,7 @@ impl Recipe for Csls {
     }
 
     fn parameters(&self) -> &'static [Parameter] {
-        &[Parameter::new("k", ParameterKind::Count, 10.0)]
+        const { &[Parameter::new("k", ParameterKind::Count, 10.0)] }
     }
 
     fn terms(&self, values: &Values, _metric: Metric) -> Vec<Term> {
@@ -36,10 +36,12 @@ impl Recipe for Nnn {
     }
 
     fn parameters(&self) -> &'static [Parameter] {
-        &[
-            Parameter::new("alpha", ParameterKind::Weight, 0.75),
-            Parameter::new("k", ParameterKind::Count, 16.0),
-        ]
+        const {
+            &[
+                Parameter::new("alpha", ParameterKind::Weight, 0.75),
+                Parameter::new("k", ParameterKind::Count, 16.0),
+            ]
+        }
     }
 
     fn terms(&self, values: &Values, _metric: Metric) -> Vec<Term> {

@@ -43,7 +43,7 @@ impl Recipe for LocalScaling {
     }
 
     fn parameters(&self) -> &'static [Parameter] {
-        &[Parameter::new("k", ParameterKind::Count, 7.0)]
+        const { &[Parameter::new("k", ParameterKind::Count, 7.0)] }
     }
 
     fn terms(&self, values: &Values, metric: Metric) -> Vec<Term> {
@@ -73,7 +73,7 @@ impl Recipe for MeanScaling {
     }
 
     fn parameters(&self) -> &'static [Parameter] {
-        &[Parameter::new("k", ParameterKind::Count, 7.0)]
+        const { &[Parameter::new("k", ParameterKind::Count, 7.0)] }
     }
 
     fn terms(&self, values: &Values, metric: Metric) -> Vec<Term> {

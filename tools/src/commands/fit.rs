@@ -38,13 +38,12 @@ fn inputs(command: &Fit, snapshot: &Snapshot) -> anyhow::Result<Vec<FitInput>> {
     let mut inputs: Vec<FitInput> = Vec::new();
     for method in &command.method {
         let method: Method = method.parse()?;
-        let uses = |kind| method.terms().iter().any(|term| term.bank == kind);
         let name: Name = command.name.clone().unwrap_or_else(|| method.to_string()).parse()?;
         if inputs.iter().any(|input| input.name == name) {
             bail!("the method {method} is given twice");
         }
         let bank = |named: &Option<String>, kind| -> anyhow::Result<Option<Name>> {
-            if uses(kind) { choose_bank(snapshot, named.as_deref(), kind) } else { Ok(None) }
+            if method.uses(kind) { choose_bank(snapshot, named.as_deref(), kind) } else { Ok(None) }
         };
         let query_bank = bank(&command.bank, BankKind::Query)?;
         let gallery_bank = bank(&command.gallery_bank, BankKind::Gallery)?;
