@@ -265,6 +265,11 @@ impl Method {
         self.recipe.parameters().iter().map(|parameter| parameter.name).zip(self.values.0)
     }
 
+    /// What each parameter may be.
+    pub fn kinds(&self) -> impl Iterator<Item = ParameterKind> {
+        self.recipe.parameters().iter().map(|parameter| parameter.kind)
+    }
+
     /// Why the method has no meaning under a metric, if it has none.
     pub fn refuses(&self, metric: Metric) -> Option<&'static str> {
         self.recipe.refuses(metric)

@@ -155,11 +155,16 @@ impl Statistic {
 
     /// Reads a state that [`State::encode`] wrote for this statistic.
     pub fn decode(self, bytes: &[u8]) -> Result<State, StateError> {
-        let state = match self.empty() {
-            State::LogSumExp(_) => LogSumExp::decode(bytes).map(State::LogSumExp),
-            State::KLargest(empty) => KLargest::decode(empty.k, bytes).map(State::KLargest),
-            State::Moments(_) => Moments::decode(bytes).map(State::Moments),
-            State::Nearest(empty) => Nearest::decode(empty.k, bytes).map(State::Nearest),
+        let state = match self {
+            Statistic::LogSumExp { beta } => LogSumExp::decode(beta, bytes).map(State::LogSumExp),
+            Statistic::TopMean { k }
+            | Statistic::TopMeanPower { k, .. }
+            | Statistic::KthUnit { k, .. }
+            | Statistic::MeanUnit { k, .. } => KLargest::decode(k, bytes).map(State::KLargest),
+            Statistic::Mean | Statistic::MeanByDeviation | Statistic::InverseDeviation => {
+                Moments::decode(bytes).map(State::Moments)
+            }
+            Statistic::CentroidPull { k, .. } => Nearest::decode(k, bytes).map(State::Nearest),
         };
         state.ok_or(StateError { statistic: self, bytes: bytes.len() })
     }
@@ -286,11 +291,12 @@ impl LogSumExp {
     pub const EMPTY: LogSumExp = LogSumExp { max: f64::NEG_INFINITY, sum: 0.0 };
 
     /// Reads a state; the largest term of a sum counts 1, so none is below 1.
-    fn decode(bytes: &[u8]) -> Option<LogSumExp> {
+    fn decode(beta: f64, bytes: &[u8]) -> Option<LogSumExp> {
         let (max, sum) = bytes.split_first_chunk::<8>()?;
         let (max, sum) = (f64::from_le_bytes(*max), f64::from_le_bytes(sum.try_into().ok()?));
         let state = LogSumExp { max, sum };
-        let is_sum = max.is_finite() && sum.is_finite() && sum > 0.5;
+        let is_similarity = (max / beta).abs() <= f64::from(f32::MAX);
+        let is_sum = is_similarity && sum.is_finite() && sum > 0.5;
         (state == LogSumExp::EMPTY || is_sum).then_some(state)
     }
 

@@ -75,12 +75,12 @@ impl Model {
         let fits = |term: &Term| {
             let entries = self.bank(term.bank).len();
             let least = match term.statistic {
-                Statistic::LogSumExp { .. } => 1,
                 Statistic::TopMean { k } => k,
+                _ => 1,
             };
             entries >= least
         };
-        method.terms().iter().all(fits) && method.gate().is_none_or(|k| k <= self.points.len())
+        method.terms(Metric::Dot).iter().all(fits) && method.gate().is_none_or(|k| k <= self.points.len())
     }
 
     /// The similarities of a point to a bank, without the entry that it is.
@@ -95,6 +95,7 @@ impl Model {
             _ if similarities.is_empty() => 0.0,
             Statistic::LogSumExp { beta } => log_sum_exp(beta, &similarities),
             Statistic::TopMean { k } => top_mean(k, &similarities),
+            other => panic!("{other} is not among the model's methods"),
         }
     }
 
@@ -170,7 +171,7 @@ fn take(home: &mut Home, model: &mut Model, step: &Step) -> Result<(), TestCaseE
         }
         Step::DropBanks => {
             let used = |kind| {
-                let uses = |label: &&str| fit(label).method.terms().iter().any(|term| term.bank == kind);
+                let uses = |label: &&str| fit(label).method.uses(kind);
                 model.fitted.iter().any(uses)
             };
             let (used_queries, used_references) = (used(BankKind::Query), used(BankKind::Gallery));
@@ -209,7 +210,7 @@ fn compare(home: &Home, model: &Model, query: &[f32]) -> Result<(), TestCaseErro
     for label in &model.fitted {
         let correction = snapshot.correction(label).expect("fitted");
         let method = correction.info().method;
-        for (term, column) in method.terms().into_iter().zip(correction.columns()) {
+        for (term, column) in method.terms(Metric::Dot).into_iter().zip(correction.columns()) {
             for (&id, &(row, _)) in &model.points {
                 let (found, wanted) = (f64::from(column.at(row)) + column.center(), model.bias(term, id));
                 prop_assert!((found - wanted).abs() < 1e-5, "{label} of {id}: {found}, wanted {wanted}");
@@ -219,12 +220,12 @@ fn compare(home: &Home, model: &Model, query: &[f32]) -> Result<(), TestCaseErro
         let open = correction.open(best.map(|id| model.points[&id].0));
         if let Some(k) = method.gate() {
             let is_open = |term: Term| best.is_some_and(|id| model.activated(term.bank, k).contains(&id));
-            prop_assert_eq!(&open, &method.terms().into_iter().map(is_open).collect::<Vec<_>>());
+            prop_assert_eq!(&open, &method.terms(Metric::Dot).into_iter().map(is_open).collect::<Vec<_>>());
         }
         let weights = method.weights(&open);
         let centers: Vec<f64> = correction.columns().iter().map(dehub_index::Column::center).collect();
         let bias = |id| {
-            let terms = method.terms().into_iter().zip(&weights).zip(&centers);
+            let terms = method.terms(Metric::Dot).into_iter().zip(&weights).zip(&centers);
             terms.map(|((term, weight), center)| weight * (model.bias(term, id) - center)).sum()
         };
         check_ranking(&snapshot, model, &query, &correction.variant(&open, 1.0), bias)?;

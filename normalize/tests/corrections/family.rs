@@ -65,7 +65,9 @@ fn centroid(metric: Metric, point: &[f64], bank: &Vectors, k: usize) -> Vec<f64>
     let mut near: Vec<(f64, &Vec<f64>)> =
         bank.rows.iter().map(|entry| (similarity(metric, point, entry), entry)).collect();
     near.sort_by(|a, b| b.0.total_cmp(&a.0));
-    (0..bank.dim).map(|place| mean(&near[..k].iter().map(|(_, entry)| entry[place]).collect::<Vec<_>>())).collect()
+    (0..bank.dim)
+        .map(|place| mean(&near[..k].iter().map(|(_, entry)| entry[place]).collect::<Vec<_>>()))
+        .collect()
 }
 
 /// The published score of a query and a point, larger is better, up to what is the same for every
@@ -84,7 +86,9 @@ fn published(method: &Method, metric: Metric, query: &[f64], point: &[f64], bank
         (to_bank.iter().map(|x| (x - mean) * (x - mean)).sum::<f64>() / to_bank.len() as f64).sqrt()
     };
     match method.name() {
-        "IS" => (parameter("beta") * s).exp() / to_bank.iter().map(|x| (parameter("beta") * x).exp()).sum::<f64>(),
+        "IS" => {
+            (parameter("beta") * s).exp() / to_bank.iter().map(|x| (parameter("beta") * x).exp()).sum::<f64>()
+        }
         "CSLS" => 2.0 * s - mean(&to_bank[..k()]),
         "NNN" => s - parameter("alpha") * mean(&to_bank[..k()]),
         "DN" => s - parameter("lambda") * mean(&to_bank),
@@ -106,7 +110,13 @@ fn published(method: &Method, metric: Metric, query: &[f64], point: &[f64], bank
 }
 
 /// The score as it is served, in 64 bits.
-fn served(method: &Method, metric: Metric, queries: &Vectors, points: &Vectors, bank: &Vectors) -> Vec<Vec<f64>> {
+fn served(
+    method: &Method,
+    metric: Metric,
+    queries: &Vectors,
+    points: &Vectors,
+    bank: &Vectors,
+) -> Vec<Vec<f64>> {
     let statistics: Vec<_> = method.statistics(metric).iter().map(|term| term.statistic).collect();
     let fit_points = Points { vectors: &points.stored, live: &|_| true, own_entry: &|_| None };
     let fit_bank = Bank { vectors: &bank.stored, metric };
@@ -126,7 +136,8 @@ fn served(method: &Method, metric: Metric, queries: &Vectors, points: &Vectors, 
 fn assert_same_order(served: &[f64], published: &[f64], what: &str) {
     let mut order: Vec<usize> = (0..served.len()).collect();
     order.sort_by(|&a, &b| served[b].total_cmp(&served[a]));
-    let spread = published.iter().copied().fold(f64::MIN, f64::max) - published.iter().copied().fold(f64::MAX, f64::min);
+    let spread = published.iter().copied().fold(f64::MIN, f64::max)
+        - published.iter().copied().fold(f64::MAX, f64::min);
     for pair in order.windows(2) {
         let rise = published[pair[1]] - published[pair[0]];
         assert!(rise <= 1e-5 * spread, "{what}: rows {pair:?} are the other way round by {rise}");
@@ -154,7 +165,9 @@ const ALL: [Metric; 3] = [Metric::Cosine, Metric::Dot, Metric::Euclidean];
 
 #[test]
 fn methods_that_subtract_rank_as_published() {
-    for label in ["IS(beta=5)", "CSLS(k=10)", "NNN(alpha=0.75,k=16)", "DN(lambda=0.25)", "DN(lambda=1)", "Centring"] {
+    for label in
+        ["IS(beta=5)", "CSLS(k=10)", "NNN(alpha=0.75,k=16)", "DN(lambda=0.25)", "DN(lambda=1)", "Centring"]
+    {
         check(label, &ALL);
     }
     for label in ["LocalCentring(k=8,gamma=1)", "LocalCentring(k=8,gamma=2.5)"] {

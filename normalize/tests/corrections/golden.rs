@@ -4,7 +4,7 @@
 use dehub_normalize::{Bank, BankKind, Method, Statistic, fit_activation};
 use dehub_vector::Metric;
 
-use crate::reference::{Matrix, fit_one, order, plain, with_similarities};
+use crate::reference::{Matrix, fit_one, method, order, plain, value, with_similarities};
 
 /// Similarities of queries, query bank and gallery bank (rows) to three points (columns).
 struct Example {
@@ -68,7 +68,7 @@ impl Example {
     fn statistic(&self, kind: BankKind, statistic: Statistic) -> Vec<f64> {
         let (bank, points) = with_similarities(self.bank(kind));
         let bank = Bank { vectors: &bank, metric: Metric::Dot };
-        fit_one(&plain(&points), bank, statistic).iter().map(|state| statistic.value(state)).collect()
+        fit_one(&plain(&points), bank, statistic).iter().map(|state| value(statistic, state)).collect()
     }
 
     fn activated(&self, kind: BankKind, k: usize) -> Vec<u32> {
@@ -86,14 +86,14 @@ impl Example {
         };
         let open =
             |query, bank| method.gate().is_none_or(|k| self.activated(bank, k).contains(&raw_best(query)));
-        let terms = method.terms();
+        let terms = method.terms(Metric::Dot);
         self.queries.iter().map(|query| terms.iter().map(|term| open(query, term.bank)).collect()).collect()
     }
 
     /// The bias of each point, for one query's gates.
     fn biases(&self, method: Method, open: &[bool]) -> Vec<f64> {
         let mut biases = vec![0.0; self.queries[0].len()];
-        for (term, weight) in method.terms().iter().zip(method.weights(open)) {
+        for (term, weight) in method.terms(Metric::Dot).iter().zip(method.weights(open)) {
             let statistic = self.statistic(term.bank, term.statistic);
             biases.iter_mut().zip(statistic).for_each(|(bias, value)| *bias += weight * value);
         }
@@ -139,7 +139,7 @@ fn statistics_of_positive_cosines() {
     let gallery = it.statistic(BankKind::Gallery, lse(3.0));
     assert_close(&scaled(gallery, 3.0), &[2.628390, 1.728390, 1.728390]);
     assert_close(&it.statistic(BankKind::Query, Statistic::TopMean { k: 2 }), &[0.85, 0.55, 0.40]);
-    let dual = Method::DualIs { beta_query: 20.0, beta_gallery: 3.0 };
+    let dual = method("DualIS(b1=20,b2=3)");
     assert_close(&it.biases(dual, &[true, true]), &[0.903101, 0.603194, 0.510839]);
 }
 
@@ -175,7 +175,7 @@ fn statistics_of_negative_cosines() {
     let gallery = it.statistic(BankKind::Gallery, lse(5.0));
     assert_close(&scaled(gallery, 5.0), &[1.075939, 4.075939, 3.126928]);
     assert_close(&it.statistic(BankKind::Query, Statistic::TopMean { k: 2 }), &[0.55, 0.25, -0.15]);
-    let dual = Method::DualIs { beta_query: 10.0, beta_gallery: 5.0 };
+    let dual = method("DualIS(b1=10,b2=5)");
     assert_close(&it.biases(dual, &[true, true]), &[0.502687, 0.542062, 0.168969]);
 }
 
@@ -234,7 +234,7 @@ fn csls_is_half_the_published_table_but_for_the_query_term() {
         (logits(), "30.75 29.25", "-2.75 2.25 -26.75; -7.25 0.75 9.75"),
     ];
     for (example, own, published) in cases {
-        let scores = example.scores(Method::Csls { k: 2 });
+        let scores = example.scores(method("CSLS(k=2)"));
         for ((scores, own), published) in scores.iter().zip(&table(own)[0]).zip(table(published)) {
             let back: Vec<f64> = scores.iter().map(|score| 2.0 * score - own).collect();
             assert_close(&back, &published);

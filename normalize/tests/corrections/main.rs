@@ -1,5 +1,6 @@
 //! The mathematics of corrections against published numbers, plain f64 formulas and laws.
 
+mod family;
 mod golden;
 mod hubness;
 mod laws;

@@ -8,7 +8,7 @@ use proptest::prelude::*;
 use proptest::test_runner::{TestCaseError, TestRunner};
 
 use crate::reference::{
-    Matrix, Numbers, best, cases, chunked, similarity, similarity_error, statistic, unit,
+    EXP_ERROR, Matrix, Numbers, best, cases, chunked, similarity, similarity_error, statistic, unit, value,
 };
 
 /// A bank and points to fit.
@@ -67,8 +67,12 @@ impl Setting {
                     .others(row, first_entry)
                     .map(|entry| similarity(self.metric, point, entry))
                     .collect();
-                let (found, wanted) = (asked.value(state), statistic(asked, &similarities));
-                let error = self.error(row) + 1e-12 * wanted.abs();
+                let (found, wanted) = (value(asked, state), statistic(asked, &similarities));
+                let exponentials = match asked {
+                    Statistic::LogSumExp { beta } => EXP_ERROR / beta,
+                    _ => 0.0,
+                };
+                let error = self.error(row) + exponentials + 1e-12 * wanted.abs();
                 prop_assert!(
                     (found - wanted).abs() <= error,
                     "{asked} of row {row}: {found}, wanted {wanted}"

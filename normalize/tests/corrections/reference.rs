@@ -1,6 +1,6 @@
 //! What the tests share: the formulas in f64, straight from the papers, and numbers from a seed.
 
-use dehub_normalize::{Bank, Points, State, Statistic, fit_states};
+use dehub_normalize::{Bank, Method, Points, State, Statistic, fit_states};
 use dehub_vector::{Candidate, Chunked, Metric, TopK, product_error};
 use proptest::test_runner::{Config, RngSeed};
 
@@ -82,6 +82,9 @@ pub(crate) fn log_sum_exp(beta: f64, similarities: &[f64]) -> f64 {
     max + similarities.iter().map(|s| (beta * (s - max)).exp()).sum::<f64>().ln() / beta
 }
 
+/// How far a sum of exponentials may be off, as a part of itself: they are taken in 32 bits.
+pub(crate) const EXP_ERROR: f64 = 3e-7;
+
 /// The mean of the `k` largest, or of all when there are fewer.
 pub(crate) fn top_mean(k: usize, similarities: &[f64]) -> f64 {
     let mut sorted = similarities.to_vec();
@@ -95,7 +98,17 @@ pub(crate) fn statistic(statistic: Statistic, similarities: &[f64]) -> f64 {
         (_, []) => 0.0,
         (Statistic::LogSumExp { beta }, some) => log_sum_exp(beta, some),
         (Statistic::TopMean { k }, some) => top_mean(k, some),
+        (other, _) => panic!("{other} has its oracle in family.rs"),
     }
+}
+
+/// A statistic that does not look at the bank's vectors.
+pub(crate) fn value(statistic: Statistic, state: &State) -> f64 {
+    statistic.value(state, &Chunked::new(1))
+}
+
+pub(crate) fn method(label: &str) -> Method {
+    label.parse().expect("a method")
 }
 
 /// The best rows of a table row, best first, ties by the lower row.
