@@ -203,7 +203,7 @@ fn bad_fits_are_refused_whole() {
             ),
             (
                 after_good(of("NNN(k=7)", Some("queries"), None)),
-                "NNN(alpha=0.75,k=7) takes the mean of 7 bank similarities, but bank `queries` has 6 entries",
+                "NNN(alpha=0.75,k=7) looks at the 7 nearest bank entries, but bank `queries` has 6 entries",
             ),
             (
                 after_good(of("DIS(k=6)", Some("queries"), None)),

@@ -94,7 +94,7 @@ fn names_and_numbers_that_do_not_exist_are_told_with_those_that_do() {
         (&["fit", "x", "-m", "IS(beta=0)"], &["`beta` of IS is 0"]),
         (&["fit", "x", "-m", "IS(k=3)"], &["IS has no parameter `k`", "beta"]),
         (&["fit", "x", "-m", "SOFT"], &["unknown correction method `SOFT`"]),
-        (&["fit", "x", "-m", "NNN(k=3)"], &["mean of 3", "`b` has 2 entries"]),
+        (&["fit", "x", "-m", "NNN(k=3)"], &["3 nearest", "`b` has 2 entries"]),
         (&["fit", "x", "-m", "DIS(k=4)"], &["activates 4", "3 points"]),
         (&["fit", "x", "-m", "IS", "--bank", "c"], &["no bank `c`", "has: b"]),
         (&["fit", "x", "-m", "DualIS"], &["no gallery bank"]),
