@@ -15,8 +15,8 @@ use crate::record::{CONFIG_KEY, FAMILIES, META, VECTORS, row_key, to_json, vecto
 use crate::state::State;
 use crate::write::{Draft, FitInput};
 use crate::{
-    BankUpdate, CollectionConfig, Fitted, Name, OpenError, PointInput, Receipt, Snapshot, WriteError,
-    graph_file, open,
+    BankUpdate, CollectionConfig, Correction, Fitted, Name, OpenError, PointInput, Receipt, Snapshot,
+    WriteError, graph_file, open,
 };
 
 /// A graph is rebuilt when the points outside it are more than this part of those inside …
@@ -116,6 +116,22 @@ impl Collection {
             Some(Fitted { info, sequence, report: report.clone() })
         };
         Ok(inputs.iter().filter_map(served).collect())
+    }
+
+    /// Fits corrections and gives them without installing them: nothing is stored, and no query can ask
+    /// for them. They serve the snapshot taken at the same time.
+    pub fn rehearse(&self, inputs: &[FitInput]) -> Result<(Arc<Snapshot>, Vec<Correction>), WriteError> {
+        let (state, seen) = {
+            let state = self.lock();
+            (state.clone(), self.snapshot())
+        };
+        let mut draft = Draft::rehearsal(&self.store, &state);
+        draft.fit(inputs)?;
+        let served = |input: &FitInput| {
+            let record = draft.next.corrections.get(&input.name)?;
+            draft.next.serve(&input.name, record)
+        };
+        Ok((seen, inputs.iter().filter_map(served).collect()))
     }
 
     /// Drops a correction.

@@ -33,6 +33,8 @@ pub(crate) struct Draft<'a> {
     pub(crate) next: State,
     visible: Batch,
     hidden: Batch,
+    /// A rehearsal keeps its data out of the store.
+    is_rehearsal: bool,
     /// Ids this write gives a row or takes it from.
     ids: HashMap<PointId, Option<u32>>,
 }
@@ -41,7 +43,19 @@ impl<'a> Draft<'a> {
     pub(crate) fn new(store: &'a Store, state: &State) -> Draft<'a> {
         let mut next = state.clone();
         next.counters.sequence += 1;
-        Draft { store, next, visible: Batch::default(), hidden: Batch::default(), ids: HashMap::new() }
+        Draft {
+            store,
+            next,
+            visible: Batch::default(),
+            hidden: Batch::default(),
+            is_rehearsal: false,
+            ids: HashMap::new(),
+        }
+    }
+
+    /// A write that will not be committed: only its next state is of interest.
+    pub(crate) fn rehearsal(store: &'a Store, state: &State) -> Draft<'a> {
+        Draft { is_rehearsal: true, ..Draft::new(store, state) }
     }
 
     /// Makes the write durable and gives the state that is now true.
@@ -63,6 +77,9 @@ impl<'a> Draft<'a> {
         key: &[u8],
         value: &[u8],
     ) -> Result<(), WriteError> {
+        if self.is_rehearsal {
+            return Ok(());
+        }
         self.hidden.put(family, key, value);
         if self.hidden.bytes() >= PIECE_BYTES {
             self.store.commit(std::mem::take(&mut self.hidden), Durability::Relaxed)?;
