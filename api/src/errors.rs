@@ -270,7 +270,9 @@ pub(crate) fn method(error: &MethodError, given: &[(String, f64)]) -> Problem {
         if is_given { format!("/parameters/{name}") } else { "/method".to_owned() }
     };
     match error {
-        MethodError::Unknown { found, wanted } => new(UNKNOWN_METHOD).at("/method").wanted(wanted).found(found),
+        MethodError::Unknown { found, wanted } => {
+            new(UNKNOWN_METHOD).at("/method").wanted(wanted).found(found)
+        }
         MethodError::NoParameter { found, wanted, .. } => {
             new(INVALID_PARAMETER).at(field(found)).wanted(wanted).found(found)
         }

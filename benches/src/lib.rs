@@ -41,7 +41,8 @@ impl Random {
     pub fn cone(&mut self, count: usize, dim: usize) -> Vec<Vector> {
         let dim_checked = Dim::new(dim).expect("a bench uses a valid dimension");
         let mut vector = || {
-            let numbers: Vec<f32> = (0..dim).map(|place| self.centred() + if place < 8 { 0.6 } else { 0.0 }).collect();
+            let numbers: Vec<f32> =
+                (0..dim).map(|place| self.centred() + if place < 8 { 0.6 } else { 0.0 }).collect();
             Vector::new(&numbers, dim_checked, Metric::Cosine).expect("finite and not zero")
         };
         (0..count).map(|_| vector()).collect()

@@ -131,6 +131,13 @@ fn read_sets(state: &mut State, store: &Store) -> Result<(), ReadError> {
         let (key, value) = item?;
         let number = read_u32(SETS, &key)?;
         let record: SetRecord = from_json(SETS, &value)?;
+        if !state.banks.contains_key(&record.bank) {
+            return Err(damaged(
+                SETS,
+                format!("set {number} is over bank `{}`, which is not there", record.bank),
+            )
+            .into());
+        }
         let set = match (record.kind, record.kind.statistic()) {
             (SetKind::Activation { k }, _) => read_gate(state, store, number, record.bank, k)?,
             (_, Some(statistic)) => read_column(state, store, number, record, statistic)?,

@@ -243,7 +243,7 @@ impl State {
         match (self, other) {
             (State::LogSumExp(sum), State::LogSumExp(other)) => sum.merge(*other),
             (State::KLargest(kept), State::KLargest(other)) => {
-                kept.absorb(&other.values, largest(&other.values))
+                kept.absorb(&other.values, largest(&other.values));
             }
             (State::Moments(moments), State::Moments(other)) => moments.merge(*other),
             (State::Nearest(nearest), State::Nearest(other)) => {

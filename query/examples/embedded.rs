@@ -25,7 +25,12 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let bank: dehub_index::Name = "asked".parse()?;
     collection.add_to_bank(&BankUpdate { name: bank.clone(), kind: BankKind::Query, entries })?;
     let method = "IS(beta=10)".parse()?;
-    collection.fit(&[FitInput { name: "is".parse()?, method, query_bank: Some(bank), gallery_bank: None }])?;
+    collection.fit(&[FitInput {
+        name: "is".parse()?,
+        method,
+        query_bank: Some(bank),
+        gallery_bank: None,
+    }])?;
 
     let snapshot = collection.snapshot();
     for ranking in [Ranking::Raw, Ranking::corrected("is")] {

@@ -150,8 +150,8 @@ pub(crate) struct Bank {
 pub(crate) struct Fit {
     /// The collection.
     pub collection: String,
-    /// A method with its parameters, such as "IS(beta=20)", "DIS(beta=20,k=1)", "CSLS(k=10)",
-    /// "NNN(alpha=0.75,k=16)", "DualIS(b1=20,b2=20)" or "DualDIS(b1=20,b2=20,k=1)"; may be repeated.
+    /// A method with its parameters, such as "IS(beta=20)"; may be repeated. Methods: IS, DIS, CSLS, NNN,
+    /// DualIS, DualDIS, DN, Centring, LocalCentring, LS, NICDM, ZScore, MP, DisSimLocal.
     #[arg(long, short, required = true, value_name = "METHOD")]
     pub method: Vec<String>,
     /// The query bank [default: the only one].

@@ -126,7 +126,8 @@ fn lines_are_short() {
     let long_in = |file: &'static TextFile| {
         // A test's table reads best with a case a line.
         let is_test = file.path.contains("/tests/");
-        let long = move |line: &str| line.chars().count() > LINE_CHARS_MAX && !line.contains("://") && !is_test;
+        let long =
+            move |line: &str| line.chars().count() > LINE_CHARS_MAX && !line.contains("://") && !is_test;
         let lines = file.text.lines().enumerate().filter(move |(_, line)| long(line));
         lines.map(|(index, _)| format!("{}:{}", file.path, index + 1))
     };

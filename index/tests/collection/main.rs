@@ -2,6 +2,7 @@
 
 mod catalogue;
 mod crashing;
+mod damage;
 mod dump;
 mod graph_file;
 mod growing;

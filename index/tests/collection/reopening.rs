@@ -178,3 +178,28 @@ fn a_snapshot_shows_what_it_showed_while_writes_go_on() {
         assert_eq!(dump(&snapshot), seen);
     }
 }
+
+#[test]
+fn writers_of_many_threads_are_put_in_one_order() {
+    let home = Home::new(config(DIM, Metric::Cosine));
+    let write = |writer: u64| -> Vec<u64> {
+        let mut numbers = Numbers(writer);
+        let mut sequences = Vec::new();
+        for step in 0..15 {
+            let id = 1000 * writer + step;
+            let receipt = home.collection().upsert(&[point(id, &numbers.vector(DIM))]).expect("a good point");
+            let seen = home.snapshot();
+            assert!(seen.sequence() >= receipt.sequence, "what is acknowledged is published");
+            assert!(seen.find(&PointId::Number(id)).expect("ids are whole").is_some());
+            sequences.push(receipt.sequence);
+        }
+        sequences
+    };
+    let mut all: Vec<u64> = std::thread::scope(|scope| {
+        let writers: Vec<_> = (0..4).map(|writer| scope.spawn(move || write(writer))).collect();
+        writers.into_iter().flat_map(|writer| writer.join().expect("no panic")).collect()
+    });
+    all.sort_unstable();
+    assert_eq!(all, (1..=60).collect::<Vec<_>>());
+    assert_eq!(home.snapshot().len(), 60);
+}

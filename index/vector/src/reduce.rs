@@ -63,7 +63,7 @@ pub fn exp_sum(line: &[f32], beta: f32, top: f32) -> f64 {
 /// Cephes' `expf`.
 #[inline(always)]
 fn exp_below_zero(x: f32) -> f32 {
-    const LN2_HIGH: f32 = 0.693_359_375;
+    const LN2_HIGH: f32 = 0.693_359_4;
     const LN2_LOW: f32 = -2.121_944_4e-4;
     // Adding and subtracting 1.5·2²³ rounds to the nearest whole number.
     const ROUNDER: f32 = 12_582_912.0;
@@ -76,9 +76,45 @@ fn exp_below_zero(x: f32) -> f32 {
     let p = p * r + 8.333_452e-3;
     let p = p * r + 4.166_579_6e-2;
     let p = p * r + 1.666_666_6e-1;
-    let p = p * r + 5.000_000_1e-1;
+    let p = p * r + 0.5;
     let series = p * (r * r) + r + 1.0;
     // The whole number stands in the low bits of `shifted`; in an exponent field it is 2^whole.
     let power = f32::from_bits((shifted.to_bits() << 23).wrapping_add(0x3f80_0000));
     series * power
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn reductions_are_what_plain_loops_in_64_bits_say(
+            line in prop::collection::vec(-3.0_f32..3.0, 0..200),
+            beta in prop::sample::select(vec![0.01_f32, 1.0, 20.0, 1000.0]),
+        ) {
+            let top = largest(&line);
+            prop_assert_eq!(top, line.iter().copied().fold(f32::NEG_INFINITY, f32::max));
+            let wide: Vec<f64> = line.iter().copied().map(f64::from).collect();
+            let sum = wide.iter().map(|x| (f64::from(beta) * (x - f64::from(top))).exp()).sum::<f64>();
+            prop_assert!((exp_sum(&line, beta, top) - sum).abs() <= 3e-7 * sum);
+            let (first, second) = shifted_sums(&line, 0.75);
+            prop_assert!((first - wide.iter().map(|x| x - 0.75).sum::<f64>()).abs() < 1e-10);
+            prop_assert!((second - wide.iter().map(|x| (x - 0.75).powi(2)).sum::<f64>()).abs() < 1e-9);
+        }
+    }
+
+    #[test]
+    fn an_exponential_is_right_to_two_units_over_its_whole_range() {
+        let mut x = -87.0_f32;
+        while x <= 0.0 {
+            let (found, wanted) = (f64::from(exp_below_zero(x)), f64::from(x).exp());
+            assert!((found - wanted).abs() <= 2.0 * f64::from(f32::EPSILON) * wanted, "e^{x}");
+            x += 0.003;
+        }
+        assert!(exp_below_zero(f32::NEG_INFINITY) < 1e-37);
+        assert_eq!(exp_below_zero(0.0), 1.0);
+    }
 }

@@ -16,7 +16,8 @@ const METHODS: [&str; 6] = [
 
 /// The parts of a response that do not say how many queries it was answered with.
 fn essence(response: &Response) -> (Vec<(u32, u32, u32, u32)>, Option<bool>) {
-    let bits = |hit: &dehub_query::Hit| (hit.row, hit.score.to_bits(), hit.raw_score.to_bits(), hit.bias.to_bits());
+    let bits =
+        |hit: &dehub_query::Hit| (hit.row, hit.score.to_bits(), hit.raw_score.to_bits(), hit.bias.to_bits());
     (response.hits.iter().map(bits).collect(), response.gate_open)
 }
 
@@ -50,7 +51,8 @@ fn every_hit_adds_up_and_hits_are_in_order() {
     let snapshot = bed.collection.snapshot();
     for method in METHODS {
         for vector in numbers(4, 20 * 8).chunks_exact(8) {
-            let response = run(&snapshot, &[query(vector, 300, Some(method), Search::Exact)]).expect("an answer");
+            let response =
+                run(&snapshot, &[query(vector, 300, Some(method), Search::Exact)]).expect("an answer");
             let hits = &response[0].hits;
             assert_eq!(hits.len(), 300);
             assert!(hits.iter().all(|hit| hit.score == hit.raw_score - hit.bias), "{method}");

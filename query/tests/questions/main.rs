@@ -58,7 +58,9 @@ impl Bed {
         collection.upsert(&points).expect("valid points");
         let entry = |vector: &[f32]| EntryInput { id: None, vector: vector.to_vec() };
         let entries = bank.chunks_exact(dim).map(entry).collect();
-        collection.add_to_bank(&BankUpdate { name: name("q"), kind: BankKind::Query, entries }).expect("valid");
+        collection
+            .add_to_bank(&BankUpdate { name: name("q"), kind: BankKind::Query, entries })
+            .expect("valid");
         collection.bank_from_gallery(&name("g")).expect("there are points");
         collection.build_graph_if_due().expect("a writable folder");
         Bed { collection, _folder: folder }
@@ -84,5 +86,8 @@ impl Bed {
 /// A query by vector.
 pub(crate) fn query(vector: &[f32], limit: usize, correction: Option<&str>, search: Search) -> Query {
     let ranking = correction.map_or(Ranking::Raw, Ranking::corrected);
-    Query { source: Source::Vector(vector.to_vec()), settings: Settings { limit: Some(limit), ranking, search } }
+    Query {
+        source: Source::Vector(vector.to_vec()),
+        settings: Settings { limit: Some(limit), ranking, search },
+    }
 }

@@ -30,7 +30,8 @@ fn refused(dehub: &Dehub, arguments: &[&str], parts: &[&str]) {
 fn a_file_with_a_bad_row_is_refused_whole_and_the_row_is_named() {
     let dehub = small();
     let good: &[f32] = &[0.5, 0.5, 0.0];
-    let cases: &[(&str, &[&[f32]], &[&str])] = &[
+    type Case<'a> = (&'a str, &'a [&'a [f32]], &'a [&'a str]);
+    let cases: &[Case] = &[
         ("dim.npy", &[&[1.0, 0.0]], &["dim.npy: row 0", "2 dimensions, wanted 3"]),
         ("nan.npy", &[good, &[0.0, f32::NAN, 1.0]], &["nan.npy: row 1", "coordinate 1 is NaN"]),
         ("inf.npy", &[good, &[f32::INFINITY, 0.0, 1.0]], &["inf.npy: row 1", "coordinate 0 is inf"]),
@@ -41,7 +42,11 @@ fn a_file_with_a_bad_row_is_refused_whole_and_the_row_is_named() {
         refused(&dehub, &["import", "x", &file], parts);
         refused(&dehub, &["bank", "x", "b", &file], parts);
         refused(&dehub, &["bank", "x", "new", &file], parts);
-        refused(&dehub, &["search", "x", "--queries", &file, "--row", &(rows.len() - 1).to_string()], &parts[1..]);
+        refused(
+            &dehub,
+            &["search", "x", "--queries", &file, "--row", &(rows.len() - 1).to_string()],
+            &parts[1..],
+        );
     }
 }
 
@@ -133,7 +138,11 @@ fn eval_names_what_it_cannot_measure() {
     let meta = dehub.file("meta.jsonl", "{\"id\":\"q0\"}\n{\"id\":\"q1\"}\n");
     let base = ["eval", "x", "--queries", "bank.npy"];
     refused(&dehub, &[&base[..], &["--qrels", &qrels]].concat(), &["no ids", "--meta"]);
-    refused(&dehub, &[&base[..], &["--meta", &meta, "--qrels", &broken]].concat(), &["broken.txt", "2", "much"]);
+    refused(
+        &dehub,
+        &[&base[..], &["--meta", &meta, "--qrels", &broken]].concat(),
+        &["broken.txt", "2", "much"],
+    );
     refused(&dehub, &[&base[..], &["--meta", &meta, "--qrels", "gone.txt"]].concat(), &["gone.txt"]);
     let measure = ["--meta", &meta, "--qrels", &qrels, "--measure", "R@0"];
     refused(&dehub, &[&base[..], &measure].concat(), &["R@k", "found \"0\""]);

@@ -102,9 +102,12 @@ fn the_best_ten_of_the_first_queries_are_the_expected_ones() {
             let answer = dehub.json(&search);
             let points = answer["points"].as_array().expect("points");
             let found: Vec<&Value> = points.iter().map(|hit| &hit["id"]).collect();
-            let wanted = expected["1500"][method]["top10_of_first_3_queries"][wanted].as_array().expect("rows");
-            let wanted: Vec<&Value> =
-                wanted.iter().map(|row| &ids[usize::try_from(row.as_u64().expect("a row")).expect("small")]).collect();
+            let wanted =
+                expected["1500"][method]["top10_of_first_3_queries"][wanted].as_array().expect("rows");
+            let wanted: Vec<&Value> = wanted
+                .iter()
+                .map(|row| &ids[usize::try_from(row.as_u64().expect("a row")).expect("small")])
+                .collect();
             assert_eq!(found, wanted, "{method}, query {row}");
         }
     }
@@ -138,7 +141,9 @@ fn the_demonstration_prints_one_object_with_raw_beside_corrected() {
     assert!(measure("NNN(alpha=1.0,k=16)", "anti10") < measure("raw", "anti10") / 2.0);
     // Again, over what it left, and as text.
     let text = dehub.ok(&["demo", "--from", &from]).stdout;
-    for part in ["$ dehub create wordnet", "400 queries over 1500 points", "Ophioglossum", "the largest hubs", "curl"] {
+    for part in
+        ["$ dehub create wordnet", "400 queries over 1500 points", "Ophioglossum", "the largest hubs", "curl"]
+    {
         assert!(text.contains(part), "{part} is missing in:\n{text}");
     }
 }

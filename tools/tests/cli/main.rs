@@ -90,7 +90,8 @@ pub(crate) fn ended(output: Output) -> Ended {
 /// An `.npy` file of 32-bit numbers.
 pub(crate) fn npy(rows: &[&[f32]]) -> Vec<u8> {
     let dim = rows.first().map_or(3, |row| row.len());
-    let mut header = format!("{{'descr': '<f4', 'fortran_order': False, 'shape': ({}, {dim}), }}", rows.len());
+    let mut header =
+        format!("{{'descr': '<f4', 'fortran_order': False, 'shape': ({}, {dim}), }}", rows.len());
     while !(header.len() + 11).is_multiple_of(64) {
         header.push(' ');
     }

@@ -17,7 +17,8 @@ struct Server {
 impl Server {
     fn start(dehub: &Dehub) -> Server {
         let mut command = dehub.command(&["serve", "--port", "0", "--json"]);
-        let mut process = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().expect("the binary runs");
+        let mut process =
+            command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().expect("the binary runs");
         let mut line = String::new();
         BufReader::new(process.stdout.take().expect("piped")).read_line(&mut line).expect("a line");
         let started: Value = serde_json::from_str(&line).expect("the address as JSON");
@@ -57,7 +58,9 @@ fn a_collection_made_by_commands_answers_over_http() {
     let mut server = Server::start(&dehub);
     let query = json!({ "query": "n12960211", "limit": 3, "hubness": { "correction": "IS(beta=20)" } });
     let over_http = server.post("/collections/wordnet/points/query", &query);
-    for (hit, wanted) in (0..3).map(|place| (&over_http["result"]["points"][place], &from_command["points"][place])) {
+    for (hit, wanted) in
+        (0..3).map(|place| (&over_http["result"]["points"][place], &from_command["points"][place]))
+    {
         for field in ["id", "score", "raw_score", "bias"] {
             assert_eq!(hit[field], wanted[field], "{field}");
         }

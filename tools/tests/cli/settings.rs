@@ -7,7 +7,8 @@ use serde_json::Value;
 use crate::{Dehub, ended};
 
 fn data_dir_of(command: &mut Command) -> String {
-    let ended = ended(command.args(["info", "--json"]).stdin(Stdio::null()).output().expect("the binary runs"));
+    let ended =
+        ended(command.args(["info", "--json"]).stdin(Stdio::null()).output().expect("the binary runs"));
     assert_eq!(ended.code, 0, "{}", ended.stderr);
     let info: Value = serde_json::from_str(&ended.stdout).expect("JSON");
     info["data_dir"].as_str().expect("a path").to_owned()
@@ -26,7 +27,10 @@ fn a_flag_beats_the_environment_which_beats_the_file_which_beats_the_default() {
     assert_eq!(data_dir_of(&mut bare()), "from-file");
     assert_eq!(data_dir_of(bare().env("DEHUB__DATA_DIR", "from-env")), "from-env");
     let mut flag = bare();
-    assert_eq!(data_dir_of(flag.env("DEHUB__DATA_DIR", "from-env").args(["--data-dir", "from-flag"])), "from-flag");
+    assert_eq!(
+        data_dir_of(flag.env("DEHUB__DATA_DIR", "from-env").args(["--data-dir", "from-flag"])),
+        "from-flag"
+    );
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! The package from outside: files in, rows or a message out.
 
-mod files;
 mod damage;
+mod files;
 mod jsonl;
 mod made;
 mod npy;
