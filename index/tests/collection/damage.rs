@@ -84,7 +84,8 @@ fn read_all(folder: &Path) -> Result<(), OpenError> {
 
 #[test]
 fn a_damaged_record_is_named_when_the_collection_is_opened() {
-    let cases: [(Family, &[u8], Option<&[u8]>, &str); 16] = [
+    type Case<'a> = (Family, &'a [u8], Option<&'a [u8]>, &'a str);
+    let cases: [Case; 16] = [
         (META, b"config", None, "`meta` is damaged: there is no configuration"),
         (META, b"config", Some(b"{}"), "`meta` is damaged: missing field"),
         (META, b"counters", Some(b"{"), "`meta` is damaged"),

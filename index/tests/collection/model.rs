@@ -74,10 +74,7 @@ impl Model {
     fn may_fit(&self, method: Method) -> bool {
         let fits = |term: &Term| {
             let entries = self.bank(term.bank).len();
-            let least = match term.statistic {
-                Statistic::TopMean { k } => k,
-                _ => 1,
-            };
+            let least = term.statistic.neighbours().unwrap_or(1);
             entries >= least
         };
         method.terms(Metric::Dot).iter().all(fits) && method.gate().is_none_or(|k| k <= self.points.len())
@@ -91,11 +88,14 @@ impl Model {
 
     fn bias(&self, term: Term, id: u64) -> f64 {
         let similarities = self.similarities(term.bank, id);
-        match term.statistic {
-            _ if similarities.is_empty() => 0.0,
-            Statistic::LogSumExp { beta } => log_sum_exp(beta, &similarities),
-            Statistic::TopMean { k } => top_mean(k, &similarities),
-            other => panic!("{other} is not among the model's methods"),
+        if similarities.is_empty() {
+            0.0
+        } else if let Statistic::LogSumExp { beta } = term.statistic {
+            log_sum_exp(beta, &similarities)
+        } else if let Statistic::TopMean { k } = term.statistic {
+            top_mean(k, &similarities)
+        } else {
+            panic!("{} is not among the model's methods", term.statistic)
         }
     }
 

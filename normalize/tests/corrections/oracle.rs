@@ -68,10 +68,8 @@ impl Setting {
                     .map(|entry| similarity(self.metric, point, entry))
                     .collect();
                 let (found, wanted) = (value(asked, state), statistic(asked, &similarities));
-                let exponentials = match asked {
-                    Statistic::LogSumExp { beta } => EXP_ERROR / beta,
-                    _ => 0.0,
-                };
+                let exponentials =
+                    if let Statistic::LogSumExp { beta } = asked { EXP_ERROR / beta } else { 0.0 };
                 let error = self.error(row) + exponentials + 1e-12 * wanted.abs();
                 prop_assert!(
                     (found - wanted).abs() <= error,

@@ -14,8 +14,11 @@ const METHODS: [&str; 6] = [
     "DualDIS(b1=20,b2=5,k=1)",
 ];
 
+/// A hit's row, score, raw score and bias, bit for bit.
+type Bits = (u32, u32, u32, u32);
+
 /// The parts of a response that do not say how many queries it was answered with.
-fn essence(response: &Response) -> (Vec<(u32, u32, u32, u32)>, Option<bool>) {
+fn essence(response: &Response) -> (Vec<Bits>, Option<bool>) {
     let bits =
         |hit: &dehub_query::Hit| (hit.row, hit.score.to_bits(), hit.raw_score.to_bits(), hit.bias.to_bits());
     (response.hits.iter().map(bits).collect(), response.gate_open)
