@@ -96,7 +96,7 @@ fn a_damaged_record_is_named_when_the_collection_is_opened() {
         (VECTORS, &[0, 0, 0, 2], None, "`ids` is damaged: row 2 has no vector"),
         (VECTORS, &[0, 0, 0, 2], Some(&[0; 13]), "`vectors` is damaged: 13 bytes for a vector of 3"),
         (VECTORS, &[0, 0, 0, 2], Some(&[0xff; 12]), "`vectors` is damaged"),
-        (BANKS, b"queries", None, "`sets` is damaged: set 0 is over bank `queries`, which is not there"),
+        (BANKS, b"queries", None, "`sets` is damaged: set 2 is over bank `queries`, which is not there"),
         (
             ENTRIES,
             &[0, 0, 0, 0, 0, 0, 0, 1],

@@ -12,7 +12,7 @@ use proptest::test_runner::{Config, RngSeed, TestCaseError, TestRunner};
 use crate::made::{Home, config_with_graph, fit, gallery, ids, name, point, queries};
 use crate::reference::{log_sum_exp, similarity, top_mean};
 
-const CASES: u32 = 64;
+const CASES: u32 = 40;
 const STEPS_MAX: usize = 14;
 const DIM: usize = 2;
 const IDS: u64 = 12;
