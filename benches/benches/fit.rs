@@ -38,7 +38,7 @@ fn fit(criterion: &mut Criterion) {
     });
     let all = |statistics: &[Statistic]| {
         let points = Points { vectors: &gallery, live: &|_| true, own_entry: &|_| None };
-        let bank = Bank { vectors: &entries, metric: Metric::Cosine };
+        let bank = Bank::new(&entries, Metric::Cosine);
         black_box(fit_states(&points, 0, bank, 0, statistics));
     };
     let is = Statistic::LogSumExp { beta: 20.0 };

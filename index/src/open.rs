@@ -13,8 +13,8 @@ use crate::config::{FORMAT, StoredConfig};
 use crate::correction::Column;
 use crate::record::{
     BANKS, BankRecord, CONFIG_KEY, CORRECTIONS, COUNTERS_KEY, CorrectionRecord, Counters, ENTRIES, IDS, META,
-    SETS, STATES, SetKind, SetRecord, VECTORS, damaged, from_json, pair_key, read_id, read_list, read_pair,
-    read_u32, read_vector,
+    POTENTIALS, SETS, STATES, SetKind, SetRecord, VECTORS, damaged, from_json, pair_key, read_id, read_list,
+    read_pair, read_u32, read_vector,
 };
 use crate::row_set::RowSet;
 use crate::state::{Fitting, Set, State};
@@ -186,7 +186,29 @@ fn read_column(
         next = row + 1;
     }
     (next..state.row_count()).for_each(|_| column.push(record.center));
-    Ok(Set { bank: record.bank, fitted: Fitting::Column { statistic, column } })
+    let potentials = statistic.has_potentials().then(|| read_potentials(store, number, bank.vectors.len()));
+    let potentials = potentials.transpose()?.map(Arc::new);
+    Ok(Set { bank: record.bank, fitted: Fitting::Column { statistic, column, potentials } })
+}
+
+fn read_potentials(store: &Store, number: u32, entries: usize) -> Result<Vec<f32>, ReadError> {
+    let mut potentials = Vec::with_capacity(entries);
+    for item in store.scan(POTENTIALS, &pair_key(number, 0), Some(&pair_key(number, u32::MAX))) {
+        let (key, value) = item?;
+        let (_, entry) = read_pair(POTENTIALS, &key)?;
+        let numbers = read_vector(POTENTIALS, &value, 1)?;
+        if entry as usize != potentials.len() {
+            return Err(
+                damaged(POTENTIALS, format!("set {number} lacks a potential before entry {entry}")).into()
+            );
+        }
+        potentials.extend(numbers);
+    }
+    if potentials.len() != entries {
+        let reason = format!("set {number} has {} potentials for {entries} entries", potentials.len());
+        return Err(damaged(POTENTIALS, reason).into());
+    }
+    Ok(potentials)
 }
 
 fn read_gate(state: &State, store: &Store, number: u32, bank: Name, k: usize) -> Result<Set, ReadError> {

@@ -24,11 +24,13 @@ pub(crate) const ENTRIES: Family = Family::new("entries");
 pub(crate) const CORRECTIONS: Family = Family::new("corrections");
 /// Set number → [`SetRecord`].
 pub(crate) const SETS: Family = Family::new("sets");
+/// Set number, entry → potential, for sets that have potentials.
+pub(crate) const POTENTIALS: Family = Family::new("potentials");
 /// Set number, row or entry → state or list.
 pub(crate) const STATES: Family = Family::new("states");
 
-pub(crate) const FAMILIES: [Family; 9] =
-    [META, IDS, POINTS, VECTORS, BANKS, ENTRIES, CORRECTIONS, SETS, STATES];
+pub(crate) const FAMILIES: [Family; 10] =
+    [META, IDS, POINTS, VECTORS, BANKS, ENTRIES, CORRECTIONS, SETS, STATES, POTENTIALS];
 
 pub(crate) const CONFIG_KEY: &[u8] = b"config";
 pub(crate) const COUNTERS_KEY: &[u8] = b"counters";
@@ -76,6 +78,7 @@ pub(crate) enum SetKind {
     Mean,
     MeanByDeviation,
     InverseDeviation,
+    Sinkhorn { tau: f64, iterations: usize },
     CentroidPull { k: usize, euclidean: bool },
     Activation { k: usize },
 }
@@ -92,6 +95,7 @@ impl SetKind {
             Statistic::Mean => SetKind::Mean,
             Statistic::MeanByDeviation => SetKind::MeanByDeviation,
             Statistic::InverseDeviation => SetKind::InverseDeviation,
+            Statistic::Sinkhorn { tau, iterations } => SetKind::Sinkhorn { tau, iterations },
             Statistic::CentroidPull { k, gap } => {
                 SetKind::CentroidPull { k, euclidean: gap == Gap::Euclidean }
             }
@@ -110,6 +114,7 @@ impl SetKind {
             SetKind::Mean => Statistic::Mean,
             SetKind::MeanByDeviation => Statistic::MeanByDeviation,
             SetKind::InverseDeviation => Statistic::InverseDeviation,
+            SetKind::Sinkhorn { tau, iterations } => Statistic::Sinkhorn { tau, iterations },
             SetKind::CentroidPull { k, euclidean } => Statistic::CentroidPull { k, gap: gap(euclidean) },
             SetKind::Activation { .. } => return None,
         })

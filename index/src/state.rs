@@ -38,8 +38,16 @@ pub(crate) struct Set {
 
 #[derive(Debug, Clone)]
 pub(crate) enum Fitting {
-    Column { statistic: Statistic, column: Column },
-    Gate { activation: Arc<Activation>, rows: RowSet },
+    Column {
+        statistic: Statistic,
+        column: Column,
+        /// Of the bank's entries, for a statistic that has them.
+        potentials: Option<Arc<Vec<f32>>>,
+    },
+    Gate {
+        activation: Arc<Activation>,
+        rows: RowSet,
+    },
 }
 
 impl Set {

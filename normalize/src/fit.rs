@@ -13,6 +13,15 @@ pub struct Bank<'a> {
     pub vectors: &'a Chunked,
     /// How entries and points are compared.
     pub metric: Metric,
+    /// For [`Statistic::Sinkhorn`], one number an entry.
+    pub potentials: Option<&'a [f32]>,
+}
+
+impl<'a> Bank<'a> {
+    /// A bank without potentials.
+    pub fn new(vectors: &'a Chunked, metric: Metric) -> Bank<'a> {
+        Bank { vectors, metric, potentials: None }
+    }
 }
 
 /// Points as fitting sees them.
@@ -46,7 +55,7 @@ pub fn fit_states(
             let mut block = Vec::new();
             for entries in spans(first_entry..bank.vectors.len()) {
                 similarities(&span, points.vectors, &entries, bank, &mut block);
-                absorb(points, &span, &entries, &block, statistics, &mut states);
+                absorb(points, &span, &entries, &block, bank.potentials, statistics, &mut states);
             }
             states
         })
@@ -140,18 +149,22 @@ fn absorb(
     span: &Span,
     entries: &Span,
     block: &[f32],
+    potentials: Option<&[f32]>,
     statistics: &[Statistic],
     states: &mut [Vec<State>],
 ) {
+    let block_of = |line, first: u32| {
+        Block::new(line, first).with(potentials.map_or(&[], |potentials| &potentials[first as usize..]))
+    };
     for (place, line) in block.chunks_exact(entries.len()).enumerate() {
         let own = (points.own_entry)(row_number(span.start + place)).map(|entry| entry as usize);
         let cut = own.filter(|own| entries.contains(own)).map(|own| own - entries.start);
         let first = row_number(entries.start);
         let (before, after) = match cut {
-            None => (Block::new(line, first), Block::new(&[], first)),
+            None => (block_of(line, first), block_of(&[], first)),
             Some(cut) => {
                 let rest = first + row_number(cut) + 1;
-                (Block::new(&line[..cut], first), Block::new(&line[cut + 1..], rest))
+                (block_of(&line[..cut], first), block_of(&line[cut + 1..], rest))
             }
         };
         for (statistic, states) in statistics.iter().zip(&mut *states) {

@@ -81,6 +81,13 @@ pub enum Statistic {
     MeanByDeviation,
     /// One over the standard deviation of all similarities.
     InverseDeviation,
+    /// `τ·ln Σ_b e^{s(b,p)/τ + f_b}`, with the potentials `f` of [`crate::fit_potentials`].
+    Sinkhorn {
+        /// Temperature, above 0.
+        tau: f64,
+        /// How often potentials are balanced.
+        iterations: usize,
+    },
     /// `⟨p, c⟩ − ‖c‖²/2` or `−‖p − c‖²/2`, with `c` the mean of the `k` nearest bank entries.
     CentroidPull {
         /// How many, at least 1.
@@ -94,7 +101,7 @@ impl Statistic {
     /// The state of a point that has seen no bank query.
     pub fn empty(self) -> State {
         match self {
-            Statistic::LogSumExp { .. } => State::LogSumExp(LogSumExp::EMPTY),
+            Statistic::LogSumExp { .. } | Statistic::Sinkhorn { .. } => State::LogSumExp(LogSumExp::EMPTY),
             Statistic::TopMean { k }
             | Statistic::TopMeanPower { k, .. }
             | Statistic::KthUnit { k, .. }
@@ -103,6 +110,22 @@ impl Statistic {
                 State::Moments(Moments::EMPTY)
             }
             Statistic::CentroidPull { k, .. } => State::Nearest(Nearest::new(k)),
+        }
+    }
+
+    /// Whether the statistic is taken with potentials of the entries.
+    pub fn has_potentials(&self) -> bool {
+        match self {
+            Statistic::Sinkhorn { .. } => true,
+            Statistic::LogSumExp { .. }
+            | Statistic::TopMean { .. }
+            | Statistic::TopMeanPower { .. }
+            | Statistic::KthUnit { .. }
+            | Statistic::MeanUnit { .. }
+            | Statistic::Mean
+            | Statistic::MeanByDeviation
+            | Statistic::InverseDeviation
+            | Statistic::CentroidPull { .. } => false,
         }
     }
 
@@ -115,6 +138,7 @@ impl Statistic {
             | Statistic::MeanUnit { k, .. }
             | Statistic::CentroidPull { k, .. } => Some(k),
             Statistic::LogSumExp { .. }
+            | Statistic::Sinkhorn { .. }
             | Statistic::Mean
             | Statistic::MeanByDeviation
             | Statistic::InverseDeviation => None,
@@ -128,6 +152,7 @@ impl Statistic {
     pub fn value(self, state: &State, bank: &Chunked) -> f64 {
         match (self, state) {
             (Statistic::LogSumExp { beta }, State::LogSumExp(sum)) => sum.ln().map_or(0.0, |ln| ln / beta),
+            (Statistic::Sinkhorn { tau, .. }, State::LogSumExp(sum)) => sum.ln().map_or(0.0, |ln| ln * tau),
             (Statistic::TopMean { .. }, State::KLargest(kept)) => kept.mean().unwrap_or(0.0),
             (Statistic::TopMeanPower { gamma, .. }, State::KLargest(kept)) => {
                 let mean = kept.mean().unwrap_or(0.0);
@@ -157,6 +182,7 @@ impl Statistic {
     pub fn decode(self, bytes: &[u8]) -> Result<State, StateError> {
         let state = match self {
             Statistic::LogSumExp { beta } => LogSumExp::decode(beta, bytes).map(State::LogSumExp),
+            Statistic::Sinkhorn { tau, .. } => LogSumExp::decode(tau.recip(), bytes).map(State::LogSumExp),
             Statistic::TopMean { k }
             | Statistic::TopMeanPower { k, .. }
             | Statistic::KthUnit { k, .. }
@@ -174,6 +200,7 @@ impl fmt::Display for Statistic {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Statistic::LogSumExp { beta } => write!(f, "log-sum-exp(beta={beta})"),
+            Statistic::Sinkhorn { tau, iterations } => write!(f, "sinkhorn(tau={tau},n={iterations})"),
             Statistic::TopMean { k } => write!(f, "top-mean(k={k})"),
             Statistic::TopMeanPower { k, gamma } => write!(f, "top-mean-power(k={k},gamma={gamma})"),
             Statistic::KthUnit { k, .. } => write!(f, "kth-unit(k={k})"),
@@ -216,13 +243,21 @@ pub struct Block<'a> {
     pub similarities: &'a [f32],
     /// The number of the first entry.
     pub first_entry: u32,
+    /// For [`Statistic::Sinkhorn`], the potentials of the entries, from the first on.
+    potentials: &'a [f32],
     top: f32,
 }
 
 impl<'a> Block<'a> {
     /// A block that starts with entry `first_entry`.
     pub fn new(similarities: &'a [f32], first_entry: u32) -> Block<'a> {
-        Block { similarities, first_entry, top: largest(similarities) }
+        Block { similarities, first_entry, potentials: &[], top: largest(similarities) }
+    }
+
+    /// The same block with the potentials of its entries, and perhaps of more.
+    #[must_use]
+    pub fn with(self, potentials: &'a [f32]) -> Block<'a> {
+        Block { potentials, ..self }
     }
 }
 
@@ -231,6 +266,7 @@ impl State {
     pub fn absorb(&mut self, statistic: Statistic, block: Block<'_>) {
         match (self, statistic) {
             (State::LogSumExp(sum), Statistic::LogSumExp { beta }) => sum.absorb(beta, block),
+            (State::LogSumExp(sum), Statistic::Sinkhorn { tau, .. }) => sum.absorb_shifted(tau, block),
             (State::KLargest(kept), _) => kept.absorb(block.similarities, block.top),
             (State::Moments(moments), _) => moments.absorb(block.similarities),
             (State::Nearest(nearest), _) => nearest.absorb(block),
@@ -252,6 +288,14 @@ impl State {
             (State::LogSumExp(_) | State::KLargest(_) | State::Moments(_) | State::Nearest(_), _) => {
                 unreachable!("states of one statistic are merged")
             }
+        }
+    }
+
+    /// `ln Σ e^x` of a sum of exponentials; `None` for other states and the empty sum.
+    pub fn ln_sum(&self) -> Option<f64> {
+        match self {
+            State::LogSumExp(sum) => sum.ln(),
+            State::KLargest(_) | State::Moments(_) | State::Nearest(_) => None,
         }
     }
 
@@ -311,6 +355,19 @@ impl LogSumExp {
         )]
         let sum = exp_sum(similarities, beta as f32, top);
         self.merge(LogSumExp { max: beta * f64::from(top), sum });
+    }
+
+    /// Adds `e^{s/tau + f}`, with `f` the potentials of the block.
+    #[expect(clippy::cast_possible_truncation, reason = "exponents are 32-bit, as what they are made of")]
+    fn absorb_shifted(&mut self, tau: f64, block: Block<'_>) {
+        let scale = tau.recip() as f32;
+        let terms = block.similarities.iter().zip(block.potentials);
+        let exponents: Vec<f32> =
+            terms.map(|(similarity, potential)| similarity * scale + potential).collect();
+        let top = largest(&exponents);
+        if top > f32::NEG_INFINITY {
+            self.merge(LogSumExp { max: f64::from(top), sum: exp_sum(&exponents, 1.0, top) });
+        }
     }
 
     /// Whether `count` terms of at most `e^{beta·top}` cannot change a digit of the sum.

@@ -4,15 +4,12 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use dehub_normalize::{
-    Bank as FitBank, BankKind, Points, State as PointState, Statistic, fit_activation, fit_states,
-};
+use dehub_normalize::{Bank as FitBank, BankKind, Points, Statistic, fit_activation, fit_states};
 use dehub_vector::{PointId, Vector};
 
 use super::Draft;
 use crate::bank::Bank;
-use crate::correction::Column;
-use crate::record::{BANKS, ENTRIES, STATES, id_key, pair_key, read_pair, to_json, vector_bytes};
+use crate::record::{BANKS, ENTRIES, id_key, pair_key, to_json, vector_bytes};
 use crate::state::{Fitting, Set, State};
 use crate::{BANK_ENTRIES_MAX, BankUpdate, EntryInput, Name, Receipt, WriteError};
 
@@ -101,15 +98,18 @@ impl Draft<'_> {
             live: &|row| state.live.contains(row),
             own_entry: &|row| own.get(&row).copied(),
         };
-        let fit_bank = FitBank { vectors: &bank.vectors, metric: state.config.metric };
-        let columns: Vec<(u32, Statistic)> =
-            sets.iter().filter_map(|number| column_of(&state, *number)).collect();
-        let statistics: Vec<Statistic> = columns.iter().map(|&(_, statistic)| statistic).collect();
+        let fit_bank = FitBank::new(&bank.vectors, state.config.metric);
+        let (plain, with_potentials) = self.columns_over(name);
+        let statistics: Vec<Statistic> = plain.iter().map(|&(_, statistic)| statistic).collect();
         let later = fit_states(&points, 0, fit_bank, first_entry, &statistics);
-        for ((number, statistic), mut states) in columns.into_iter().zip(later) {
+        for ((number, statistic), mut states) in plain.into_iter().zip(later) {
             self.merge_stored(number, statistic, &mut states)?;
             self.remove_set(number);
-            self.install_column(name, statistic, &states)?;
+            self.install_column(name, statistic, &states, None)?;
+        }
+        for (number, statistic, potentials) in with_potentials {
+            self.remove_set(number);
+            self.install_balanced(name, &points, fit_bank, statistic, Some(&potentials))?;
         }
         let entries: Vec<u32> = (0..bank.entries()).skip(first_entry).collect();
         for number in sets {
@@ -128,57 +128,6 @@ impl Draft<'_> {
         Ok(())
     }
 
-    /// Merges the states a set has in the store into `states`, a state a row.
-    fn merge_stored(
-        &self,
-        set: u32,
-        statistic: Statistic,
-        states: &mut [PointState],
-    ) -> Result<(), WriteError> {
-        for item in self.store.scan(STATES, &pair_key(set, 0), Some(&pair_key(set, u32::MAX))) {
-            let (key, value) = item?;
-            let (_, row) = read_pair(STATES, &key)?;
-            let earlier = statistic.decode(&value)?;
-            if let Some(state) = states.get_mut(row as usize) {
-                let later = std::mem::replace(state, earlier);
-                state.merge(&later);
-            }
-        }
-        Ok(())
-    }
-
-    /// Installs a set with the given states, a state a row, and its column.
-    pub(super) fn install_column(
-        &mut self,
-        bank: &Name,
-        statistic: Statistic,
-        states: &[PointState],
-    ) -> Result<(), WriteError> {
-        let number = self.new_set();
-        let Some(vectors) = self.next.banks.get(bank).map(|bank| bank.vectors.clone()) else {
-            return Err(unknown_bank(&self.next, bank));
-        };
-        let values: Vec<f64> = states.iter().map(|state| statistic.value(state, &vectors)).collect();
-        let center = self.mean_over_live(&values);
-        let mut column = Column::new(center);
-        for (row, state) in (0..).zip(states) {
-            let live = self.next.live.contains(row);
-            if live {
-                self.put_hidden(STATES, &pair_key(number, row), &state.encode())?;
-            }
-            column.push(if live { values[row as usize] } else { center });
-        }
-        self.install(number, Set { bank: bank.clone(), fitted: Fitting::Column { statistic, column } });
-        Ok(())
-    }
-
-    #[expect(clippy::cast_precision_loss, reason = "a count of points is far below 2^53")]
-    fn mean_over_live(&self, values: &[f64]) -> f64 {
-        let live = self.next.live.iter().map(|row| values[row as usize]);
-        let count = self.next.live.len();
-        if count == 0 { 0.0 } else { live.sum::<f64>() / count as f64 }
-    }
-
     fn raise_versions(&mut self, bank: &Name) {
         let sequence = self.next.counters.sequence;
         for (name, mut record) in self.next.corrections.clone() {
@@ -195,13 +144,6 @@ pub(super) fn unknown_bank(state: &State, name: &Name) -> WriteError {
     let found: Vec<_> = state.banks.keys().map(Name::as_str).collect();
     let found = if found.is_empty() { "none".to_owned() } else { found.join(", ") };
     WriteError::UnknownBank { bank: name.clone(), found }
-}
-
-fn column_of(state: &State, number: u32) -> Option<(u32, Statistic)> {
-    match state.sets.get(&number)?.fitted {
-        Fitting::Column { statistic, .. } => Some((number, statistic)),
-        Fitting::Gate { .. } => None,
-    }
 }
 
 fn check(state: &State, bank: &Bank, update: &BankUpdate) -> Result<Vec<Vector>, WriteError> {

@@ -97,11 +97,15 @@ impl Draft<'_> {
             live: &|row| state.live.contains(row),
             own_entry: &|row| own.get(&row).copied(),
         };
-        let fit_bank = FitBank { vectors: &bank.vectors, metric: state.config.metric };
-        let statistics: Vec<Statistic> = kinds.iter().copied().filter_map(SetKind::statistic).collect();
-        let states = fit_states(&points, 0, fit_bank, 0, &statistics);
-        for (statistic, states) in statistics.into_iter().zip(&states) {
-            self.install_column(name, statistic, states)?;
+        let fit_bank = FitBank::new(&bank.vectors, state.config.metric);
+        let all = kinds.iter().copied().filter_map(SetKind::statistic);
+        let (balanced, plain): (Vec<Statistic>, Vec<Statistic>) = all.partition(Statistic::has_potentials);
+        let states = fit_states(&points, 0, fit_bank, 0, &plain);
+        for (statistic, states) in plain.into_iter().zip(&states) {
+            self.install_column(name, statistic, states, None)?;
+        }
+        for statistic in balanced {
+            self.install_balanced(name, &points, fit_bank, statistic, None)?;
         }
         let entries: Vec<u32> = (0..bank.entries()).collect();
         for kind in kinds {

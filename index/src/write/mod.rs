@@ -6,6 +6,7 @@
 mod banks;
 mod corrections;
 mod points;
+mod sets;
 
 use std::collections::HashMap;
 
@@ -16,7 +17,7 @@ use dehub_vector::PointId;
 use crate::bank::Bank;
 use crate::open::row_of;
 use crate::record::{
-    CORRECTIONS, COUNTERS_KEY, META, SETS, STATES, id_key, list_bytes, pair_key, row_key, to_json,
+    CORRECTIONS, COUNTERS_KEY, META, POTENTIALS, SETS, STATES, id_key, list_bytes, pair_key, row_key, to_json,
 };
 use crate::state::{Set, State};
 use crate::{Name, WriteError};
@@ -113,7 +114,9 @@ impl<'a> Draft<'a> {
         let number = self.next.counters.next_set;
         self.next.counters.next_set += 1;
         // An interrupted write may have left states under this number.
-        self.hidden.delete_range(STATES, &pair_key(number, 0), &pair_key(number, u32::MAX));
+        for family in [STATES, POTENTIALS] {
+            self.hidden.delete_range(family, &pair_key(number, 0), &pair_key(number, u32::MAX));
+        }
         number
     }
 
@@ -134,7 +137,9 @@ impl<'a> Draft<'a> {
 
     fn remove_set(&mut self, number: u32) {
         self.visible.delete(SETS, &row_key(number));
-        self.visible.delete_range(STATES, &pair_key(number, 0), &pair_key(number, u32::MAX));
+        for family in [STATES, POTENTIALS] {
+            self.visible.delete_range(family, &pair_key(number, 0), &pair_key(number, u32::MAX));
+        }
         self.next.sets.remove(&number);
     }
 

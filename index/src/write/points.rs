@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use dehub_normalize::{Bank as FitBank, Points, Statistic, fit_activation, fit_states};
+use dehub_normalize::{Bank as FitBank, Points, State as PointState, Statistic, fit_activation, fit_states};
 use dehub_vector::{PointId, Vector};
 
 use super::Draft;
@@ -95,11 +95,20 @@ impl Draft<'_> {
             live: &|row| live.contains(row),
             own_entry: &|row| own.get((row - first_row) as usize).copied().flatten(),
         };
-        let fit_bank = FitBank { vectors: &bank.vectors, metric: self.next.config.metric };
-        let columns = self.columns_over(name);
-        let statistics: Vec<Statistic> = columns.iter().map(|&(_, statistic)| statistic).collect();
+        let fit_bank = FitBank::new(&bank.vectors, self.next.config.metric);
+        let (plain, with_potentials) = self.columns_over(name);
+        let statistics: Vec<Statistic> = plain.iter().map(|&(_, statistic)| statistic).collect();
+        let mut fitted: Vec<(u32, Statistic, Vec<PointState>)> = Vec::new();
         let states = fit_states(&points, first_row as usize, fit_bank, 0, &statistics);
-        for ((number, statistic), states) in columns.into_iter().zip(states) {
+        fitted.extend(
+            plain.into_iter().zip(states).map(|((number, statistic), states)| (number, statistic, states)),
+        );
+        for (number, statistic, potentials) in with_potentials {
+            let bank = FitBank { potentials: Some(&potentials), ..fit_bank };
+            let states = fit_states(&points, first_row as usize, bank, 0, &[statistic]);
+            fitted.extend(states.into_iter().map(|states| (number, statistic, states)));
+        }
+        for (number, statistic, states) in fitted {
             for (row, state) in (first_row..).zip(&states) {
                 self.put_state(number, row, state);
                 let set = self.next.sets.get_mut(&number);
@@ -133,7 +142,7 @@ impl Draft<'_> {
             let (vectors, live) = (&self.next.vectors, &self.next.live);
             let points =
                 Points { vectors, live: &|row| live.contains(row), own_entry: &|row| own.get(&row).copied() };
-            let fit_bank = FitBank { vectors: &bank.vectors, metric: self.next.config.metric };
+            let fit_bank = FitBank::new(&bank.vectors, self.next.config.metric);
             let entries: Vec<u32> =
                 holding.iter().map(|&entry| u32::try_from(entry).expect("below BANK_ENTRIES_MAX")).collect();
             let lists = fit_activation(&points, 0, fit_bank, &entries, k);
@@ -161,14 +170,6 @@ impl Draft<'_> {
         *rows = activation.rows().into_iter().collect();
         let activation = Arc::clone(activation);
         changed.into_iter().for_each(|entry| self.put_list(number, entry, &activation.lists()[entry]));
-    }
-
-    fn columns_over(&self, bank: &Name) -> Vec<(u32, Statistic)> {
-        let column = |(&number, set): (&u32, &crate::state::Set)| match set.fitted {
-            Fitting::Column { statistic, .. } if set.bank == *bank => Some((number, statistic)),
-            Fitting::Column { .. } | Fitting::Gate { .. } => None,
-        };
-        self.next.sets.iter().filter_map(column).collect()
     }
 
     fn gates_over(&self, bank: &Name) -> Vec<(u32, usize)> {

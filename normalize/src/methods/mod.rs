@@ -7,11 +7,12 @@ mod inverted_softmax;
 mod moments;
 mod neighbours;
 mod scaling;
+mod sinkhorn;
 
 use crate::method::Recipe;
 
 /// Every method, in the order they are listed in.
-pub(crate) static RECIPES: [&dyn Recipe; 14] = [
+pub(crate) static RECIPES: [&dyn Recipe; 15] = [
     &inverted_softmax::InvertedSoftmax,
     &inverted_softmax::DynamicInvertedSoftmax,
     &neighbours::Csls,
@@ -26,4 +27,5 @@ pub(crate) static RECIPES: [&dyn Recipe; 14] = [
     &moments::ZScore,
     &moments::MutualProximity,
     &dissimilarity::DisSimLocal,
+    &sinkhorn::SinkhornNormalisation,
 ];

@@ -1,6 +1,6 @@
 //! Every method ranks as its published formula does: the formula in 64 bits, straight from the vectors.
 
-use dehub_normalize::{Bank, BankKind, Method, Points, fit_states};
+use dehub_normalize::{Bank, BankKind, Method, Points, Statistic, fit_potentials, fit_states};
 use dehub_vector::{Chunked, Metric};
 
 /// Vectors in the form both sides read.
@@ -119,7 +119,7 @@ fn served(
 ) -> Vec<Vec<f64>> {
     let statistics: Vec<_> = method.statistics(metric).iter().map(|term| term.statistic).collect();
     let fit_points = Points { vectors: &points.stored, live: &|_| true, own_entry: &|_| None };
-    let fit_bank = Bank { vectors: &bank.stored, metric };
+    let fit_bank = Bank::new(&bank.stored, metric);
     let states = fit_states(&fit_points, 0, fit_bank, 0, &statistics);
     let value = |term: usize, row: usize| statistics[term].value(&states[term][row], &bank.stored);
     let terms = method.terms(metric).len();
@@ -204,7 +204,7 @@ fn a_point_that_lies_on_its_neighbours_still_has_a_finite_score() {
         for method in Method::all().filter(|method| method.refuses(metric).is_none()) {
             let statistics: Vec<_> = method.statistics(metric).iter().map(|term| term.statistic).collect();
             let fit_points = Points { vectors: &points, live: &|_| true, own_entry: &|_| None };
-            let states = fit_states(&fit_points, 0, Bank { vectors: &bank, metric }, 0, &statistics);
+            let states = fit_states(&fit_points, 0, Bank::new(&bank, metric), 0, &statistics);
             for (statistic, states) in statistics.iter().zip(&states) {
                 let value = statistic.value(&states[0], &bank);
                 assert!(value.is_finite(), "{method} {statistic} under {metric}: {value}");
@@ -218,4 +218,66 @@ fn every_method_says_which_banks_it_takes() {
     let gallery: Vec<&str> =
         Method::all().filter(|method| method.uses(BankKind::Gallery)).map(|method| method.name()).collect();
     assert_eq!(gallery, ["DualIS", "DualDIS", "Centring", "LocalCentring"]);
+}
+
+/// The potentials of points by the textbook iteration on the whole matrix, in 64 bits.
+fn textbook_sinkhorn(tau: f64, iterations: usize, matrix: &[Vec<f64>]) -> Vec<f64> {
+    let (entries, points) = (matrix.len(), matrix[0].len());
+    let ln_sum = |terms: &[f64]| {
+        let top = terms.iter().copied().fold(f64::MIN, f64::max);
+        top + terms.iter().map(|x| (x - top).exp()).sum::<f64>().ln()
+    };
+    let (mut f, mut h) = (vec![0.0; entries], vec![0.0; points]);
+    for _ in 0..iterations {
+        for b in 0..entries {
+            let terms: Vec<f64> = (0..points).map(|g| matrix[b][g] / tau + h[g]).collect();
+            f[b] = -(entries as f64).ln() - ln_sum(&terms);
+        }
+        for g in 0..points {
+            let terms: Vec<f64> = (0..entries).map(|b| matrix[b][g] / tau + f[b]).collect();
+            h[g] = -(points as f64).ln() - ln_sum(&terms);
+        }
+    }
+    h
+}
+
+#[test]
+fn sinkhorn_potentials_are_those_of_the_textbook_iteration() {
+    for (points, bank, tau, iterations) in
+        [(70, 50, 0.05, 10), (300, 280, 0.02, 5), (40, 90, 1.0, 1), (5, 1, 0.1, 3)]
+    {
+        let points = Vectors::new(Metric::Cosine, points, 6, 4);
+        let bank = Vectors::new(Metric::Cosine, bank, 6, 5);
+        let matrix: Vec<Vec<f64>> = bank
+            .rows
+            .iter()
+            .map(|entry| points.rows.iter().map(|point| product(entry, point)).collect())
+            .collect();
+        let wanted = textbook_sinkhorn(tau, iterations, &matrix);
+        let fit_points = Points { vectors: &points.stored, live: &|_| true, own_entry: &|_| None };
+        let plain = Bank::new(&bank.stored, Metric::Cosine);
+        let potentials = fit_potentials(&fit_points, plain, tau, iterations, None);
+        let statistic = Statistic::Sinkhorn { tau, iterations };
+        let with = Bank { potentials: Some(&potentials), ..plain };
+        let states = fit_states(&fit_points, 0, with, 0, &[statistic]).remove(0);
+        let share = (points.rows.len() as f64).ln();
+        for (row, state) in states.iter().enumerate() {
+            let bias = statistic.value(state, &bank.stored);
+            let wanted = -tau * (wanted[row] + share);
+            assert!(
+                (bias - wanted).abs() < 2e-5 * (1.0 + wanted.abs()),
+                "tau {tau}, row {row}: {bias}, {wanted}"
+            );
+        }
+    }
+}
+
+#[test]
+fn a_warm_start_from_a_balanced_fit_stays_balanced() {
+    let (points, bank) = (Vectors::new(Metric::Cosine, 60, 6, 6), Vectors::new(Metric::Cosine, 80, 6, 7));
+    let fit_points = Points { vectors: &points.stored, live: &|_| true, own_entry: &|_| None };
+    let plain = Bank::new(&bank.stored, Metric::Cosine);
+    let cold = fit_potentials(&fit_points, plain, 0.1, 400, None);
+    let warm = fit_potentials(&fit_points, plain, 0.1, 1, Some(&cold));
+    assert!(cold.iter().zip(&warm).all(|(cold, warm)| (cold - warm).abs() < 1e-4));
 }

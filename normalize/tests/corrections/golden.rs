@@ -67,14 +67,14 @@ impl Example {
 
     fn statistic(&self, kind: BankKind, statistic: Statistic) -> Vec<f64> {
         let (bank, points) = with_similarities(self.bank(kind));
-        let bank = Bank { vectors: &bank, metric: Metric::Dot };
+        let bank = Bank::new(&bank, Metric::Dot);
         fit_one(&plain(&points), bank, statistic).iter().map(|state| value(statistic, state)).collect()
     }
 
     fn activated(&self, kind: BankKind, k: usize) -> Vec<u32> {
         let (bank, points) = with_similarities(self.bank(kind));
         let entries: Vec<u32> = (0..).take(bank.len()).collect();
-        let bank = Bank { vectors: &bank, metric: Metric::Dot };
+        let bank = Bank::new(&bank, Metric::Dot);
         fit_activation(&plain(&points), 0, bank, &entries, k).rows()
     }
 

@@ -110,7 +110,7 @@ fn the_order_of_the_points_does_not_matter() {
     let new_order = Numbers(83).order(points.len());
     let moved: Matrix = new_order.iter().map(|&row| points[row].clone()).collect();
     let (points, moved, bank) = (chunked(16, &points), chunked(16, &moved), chunked(16, &bank));
-    let bank = Bank { vectors: &bank, metric: Metric::Cosine };
+    let bank = Bank::new(&bank, Metric::Cosine);
     for statistic in [Statistic::LogSumExp { beta: 20.0 }, Statistic::TopMean { k: 5 }] {
         let (before, after) =
             (fit_one(&plain(&points), bank, statistic), fit_one(&plain(&moved), bank, statistic));
@@ -151,7 +151,7 @@ fn inverted_softmax_caps_the_exposure_of_every_point() {
         .run(&(matrix, prop::sample::select(vec![0.1, 1.0, 20.0, 1000.0])), |(matrix, beta)| {
             let (bank, points) = with_similarities(&matrix);
             let statistic = Statistic::LogSumExp { beta };
-            let states = fit_one(&plain(&points), Bank { vectors: &bank, metric: Metric::Dot }, statistic);
+            let states = fit_one(&plain(&points), Bank::new(&bank, Metric::Dot), statistic);
             for (point, state) in states.iter().enumerate() {
                 let bias = value(statistic, state);
                 let scores: Vec<f64> = matrix.iter().map(|line| f64::from(line[point]) - bias).collect();
@@ -174,7 +174,7 @@ fn points_and_entries_may_come_in_any_pieces() {
     let statistics = [Statistic::LogSumExp { beta: 30.0 }, Statistic::TopMean { k: 7 }];
     let (all_points, all_bank) = (chunked(DIM, &points), chunked(DIM, &bank));
     let metric = Metric::Cosine;
-    let whole = fit_states(&plain(&all_points), 0, Bank { vectors: &all_bank, metric }, 0, &statistics);
+    let whole = fit_states(&plain(&all_points), 0, Bank::new(&all_bank, metric), 0, &statistics);
     for (rows, entries) in [(1, CHUNK_ROWS), (CHUNK_ROWS, 1), (37, 51)] {
         let mut states = vec![Vec::new(); statistics.len()];
         for first_row in (0..points.len()).step_by(rows) {
@@ -183,7 +183,7 @@ fn points_and_entries_may_come_in_any_pieces() {
                 statistics.iter().map(|it| vec![it.empty(); seen.len() - first_row]).collect();
             for first_entry in (0..bank.len()).step_by(entries) {
                 let known = chunked(DIM, &bank[..bank.len().min(first_entry + entries)]);
-                let known = Bank { vectors: &known, metric };
+                let known = Bank::new(&known, metric);
                 let later = fit_states(&plain(&seen), first_row, known, first_entry, &statistics);
                 let pairs = block.iter_mut().flatten().zip(later.iter().flatten());
                 pairs.for_each(|(state, later)| state.merge(later));
@@ -214,7 +214,7 @@ fn a_gate_is_the_same_however_its_points_and_entries_came() {
     let bank = random(70, DIM, 95);
     let (all_points, all_bank) = (chunked(DIM, &points), chunked(DIM, &bank));
     let entries: Vec<u32> = (0..70).collect();
-    let fit_bank = Bank { vectors: &all_bank, metric: Metric::Cosine };
+    let fit_bank = Bank::new(&all_bank, Metric::Cosine);
     let whole = fit_activation(&plain(&all_points), 0, fit_bank, &entries, 3);
     for (entry, list) in whole.lists().iter().enumerate() {
         let scores = (0_u32..).zip(&points).map(|(row, point)| (row, f64::from(dot(point, &bank[entry]))));
@@ -260,7 +260,7 @@ fn dead_rows_and_own_entries_are_in_no_list() {
     let points =
         Points { vectors: &vectors, live: &|row| row % 3 != 0, own_entry: &|row| (row < 20).then_some(row) };
     let entries: Vec<u32> = (0..20).collect();
-    let gate = fit_activation(&points, 0, Bank { vectors: &bank, metric: Metric::Cosine }, &entries, 60);
+    let gate = fit_activation(&points, 0, Bank::new(&bank, Metric::Cosine), &entries, 60);
     for (entry, list) in (0_u32..).zip(gate.lists()) {
         assert!(list.iter().all(|candidate| candidate.row % 3 != 0 && candidate.row != entry));
         assert_eq!(list.len(), 40 - usize::from(entry % 3 != 0));

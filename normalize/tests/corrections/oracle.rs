@@ -31,7 +31,7 @@ impl Setting {
             live: &|row| !self.dead.contains(&row),
             own_entry: &|row| self.own[row as usize],
         };
-        look(&points, Bank { vectors: &bank, metric: self.metric })
+        look(&points, Bank::new(&bank, self.metric))
     }
 
     /// The entries a row is compared with, from `first` on.

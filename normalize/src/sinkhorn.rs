@@ -1,0 +1,64 @@
+//! Sinkhorn normalisation: potentials of the bank entries under which every entry and every point
+//! gets the same mass (Pan et al., *Sinkhorn normalisation for hubness*, ACM MM 2025, with truncated
+//! iterations as in the published code).
+//!
+//! With `f` the potentials of entries and `h` those of points, one iteration is
+//!
+//! ```text
+//! f_b = −ln|B| − ln Σ_g e^{s(b,g)/τ + h_g}        h_g = −ln|G| − ln Σ_b e^{s(b,g)/τ + f_b}
+//! ```
+//!
+//! and the score is `s + τ·h_g`. For given `f` that is a sum over the bank like any other, so a new
+//! point gets its column without a new fit.
+
+use dehub_vector::Chunked;
+
+use crate::fit::{Bank, Points, fit_states};
+use crate::{State, Statistic};
+
+/// The potentials of the bank's entries after some iterations, from `start` if given (a warm start:
+/// the potentials of an earlier fit, for entries that are new their mean).
+pub fn fit_potentials(
+    points: &Points<'_>,
+    bank: Bank<'_>,
+    tau: f64,
+    iterations: usize,
+    start: Option<&[f32]>,
+) -> Vec<f32> {
+    let gallery = living(points);
+    let statistic = Statistic::Sinkhorn { tau, iterations };
+    let side = |rows: &Chunked, columns: &Chunked, potentials: &[f32]| {
+        let rows = Points { vectors: rows, live: &|_| true, own_entry: &|_| None };
+        let columns = Bank { vectors: columns, metric: bank.metric, potentials: Some(potentials) };
+        let states = fit_states(&rows, 0, columns, 0, &[statistic]).pop().unwrap_or_default();
+        balanced(&states)
+    };
+    let mut of_points = match start {
+        Some(start) => side(&gallery, bank.vectors, start),
+        None => vec![0.0; gallery.len()],
+    };
+    let mut of_entries = Vec::new();
+    for iteration in 0..iterations.max(1) {
+        of_entries = side(bank.vectors, &gallery, &of_points);
+        if iteration + 1 < iterations {
+            of_points = side(&gallery, bank.vectors, &of_entries);
+        }
+    }
+    of_entries
+}
+
+/// `−ln n − ln Σ e^…` of each of `n` states.
+#[expect(clippy::cast_precision_loss, reason = "a count of rows is far below 2^53")]
+#[expect(clippy::cast_possible_truncation, reason = "potentials are kept in 32 bits")]
+fn balanced(states: &[State]) -> Vec<f32> {
+    let share = (states.len() as f64).ln();
+    states.iter().map(|state| (-share - state.ln_sum().unwrap_or(0.0)) as f32).collect()
+}
+
+/// The vectors of the points that exist.
+fn living(points: &Points<'_>) -> Chunked {
+    let rows = (0_u32..).zip(0..points.vectors.len());
+    let mut living = Chunked::new(points.vectors.width());
+    rows.filter(|&(row, _)| (points.live)(row)).for_each(|(_, row)| living.push(points.vectors.row(row)));
+    living
+}
