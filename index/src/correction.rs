@@ -127,6 +127,11 @@ impl Correction {
         &self.columns
     }
 
+    /// What similarities are multiplied by, for a method that scales.
+    pub fn scale(&self) -> Option<&Column> {
+        self.scale.as_ref()
+    }
+
     /// Whether the method looks at a query's raw best point first.
     pub fn is_gated(&self) -> bool {
         !self.gates.is_empty()

@@ -19,7 +19,9 @@ const ENTRIES: Family = Family::new("entries");
 const CORRECTIONS: Family = Family::new("corrections");
 const SETS: Family = Family::new("sets");
 const STATES: Family = Family::new("states");
-const FAMILIES: [Family; 9] = [META, IDS, POINTS, VECTORS, BANKS, ENTRIES, CORRECTIONS, SETS, STATES];
+const POTENTIALS: Family = Family::new("potentials");
+const FAMILIES: [Family; 10] =
+    [META, IDS, POINTS, VECTORS, BANKS, ENTRIES, CORRECTIONS, SETS, STATES, POTENTIALS];
 
 const DIM: usize = 3;
 
@@ -30,7 +32,8 @@ fn make(folder: &Path) {
     made.upsert(&points(0, &numbers.vectors(4, DIM))).expect("good points");
     made.add_to_bank(&queries("queries", &numbers.vectors(3, DIM))).expect("good entries");
     made.add_to_bank(&gallery("gallery", 1, &numbers.vectors(2, DIM))).expect("good entries");
-    let labels = ["NNN(alpha=0.5,k=2)", "DualDIS(b1=20,b2=3,k=1)"];
+    let labels =
+        ["NNN(alpha=0.5,k=2)", "DualDIS(b1=20,b2=3,k=1)", "SN(tau=0.1,n=3)", "DisSimLocal(k=2)", "ZScore"];
     made.fit(&labels.map(fit)).expect("a fit");
 }
 
@@ -85,7 +88,7 @@ fn read_all(folder: &Path) -> Result<(), OpenError> {
 #[test]
 fn a_damaged_record_is_named_when_the_collection_is_opened() {
     type Case<'a> = (Family, &'a [u8], Option<&'a [u8]>, &'a str);
-    let cases: [Case; 16] = [
+    let cases: [Case; 18] = [
         (META, b"config", None, "`meta` is damaged: there is no configuration"),
         (META, b"config", Some(b"{}"), "`meta` is damaged: missing field"),
         (META, b"counters", Some(b"{"), "`meta` is damaged"),
@@ -104,6 +107,18 @@ fn a_damaged_record_is_named_when_the_collection_is_opened() {
             "`entries` is damaged: entry 1 of bank `queries` is not whole",
         ),
         (ENTRIES, &[0, 0, 0, 0, 0, 0, 0, 2], None, "`entries` is damaged: bank `queries` has 2 entries"),
+        (
+            POTENTIALS,
+            &[0, 0, 0, 7, 0, 0, 0, 1],
+            None,
+            "`potentials` is damaged: set 7 lacks a potential before",
+        ),
+        (
+            POTENTIALS,
+            &[0, 0, 0, 7, 0, 0, 0, 2],
+            None,
+            "`potentials` is damaged: set 7 has 2 potentials for 3",
+        ),
         (CORRECTIONS, b"a b", Some(b"{}"), "`corrections` is damaged"),
         (SETS, &[0, 0, 0, 0], None, "`corrections` is damaged: correction"),
         (

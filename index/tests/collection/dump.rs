@@ -45,6 +45,7 @@ pub(crate) fn dump(snapshot: &Snapshot) -> Dump {
         columns: correction
             .columns()
             .iter()
+            .chain(correction.scale())
             .map(|column| {
                 (column.center().to_bits(), rows.iter().map(|&row| column.at(row).to_bits()).collect())
             })
@@ -76,7 +77,7 @@ pub(crate) fn biases(snapshot: &Snapshot) -> Biases {
     let mut found = Biases { columns: BTreeMap::new(), gates: BTreeMap::new() };
     for correction in snapshot.corrections() {
         let key = |term| (correction.info().name.to_string(), term);
-        for (term, column) in correction.columns().iter().enumerate() {
+        for (term, column) in correction.columns().iter().chain(correction.scale()).enumerate() {
             let value = |row| f64::from(column.at(row)) + column.center();
             found.columns.insert(key(term), ids().map(|(row, id)| (id, value(row))).collect());
         }

@@ -5,7 +5,7 @@ use dehub_index::BankUpdate;
 use dehub_vector::{Metric, PointId};
 
 use crate::dump::{Biases, assert_same_biases, biases, dump};
-use crate::made::{Home, Numbers, config, gallery, point, points, queries};
+use crate::made::{Home, Numbers, config, fit, gallery, point, points, queries};
 
 const DIM: usize = 24;
 const POINTS: usize = 100;
@@ -14,7 +14,7 @@ const REFERENCES: usize = 40;
 /// What a fit needs at least.
 const FIRST: usize = 16;
 
-const LABELS: [&str; 7] = [
+const LABELS: [&str; 14] = [
     "IS(beta=20)",
     "NNN(alpha=1.0,k=16)",
     "CSLS(k=10)",
@@ -22,7 +22,20 @@ const LABELS: [&str; 7] = [
     "DIS(beta=20,k=1)",
     "DIS(beta=50,k=3)",
     "DualDIS(b1=20,b2=5,k=2)",
+    "DN(lambda=0.25)",
+    "Centring",
+    "LocalCentring(k=1,gamma=1.0)",
+    "LS(k=5)",
+    "NICDM(k=5)",
+    "ZScore",
+    "DisSimLocal(k=4)",
 ];
+
+/// The methods that have a meaning under a metric.
+fn labels(metric: Metric) -> Vec<&'static str> {
+    let serves = |label: &&str| fit(label).method.refuses(metric).is_none();
+    LABELS.into_iter().filter(serves).collect()
+}
 
 /// The contents every road leads to.
 struct Contents {
@@ -55,7 +68,7 @@ impl Contents {
         home.upsert(&points(0, &self.points[..FIRST]));
         home.add(&self.some_queries(0, FIRST));
         home.add(&self.some_references(0, 1));
-        home.fit(&LABELS);
+        home.fit(&labels(self.metric));
         home
     }
 
@@ -74,7 +87,7 @@ impl Contents {
         home.upsert(&inputs);
         home.add(&self.some_queries(0, QUERIES));
         home.add(&self.some_references(0, REFERENCES));
-        home.fit(&LABELS);
+        home.fit(&labels(self.metric));
         biases(&home.snapshot())
     }
 
@@ -227,7 +240,7 @@ fn a_fit_says_what_it_shared_and_versions_count_up() {
     home.add(&contents.some_queries(0, 50));
     home.add(&contents.some_references(0, 10));
     let fit = |labels: &[&str]| {
-        let inputs: Vec<_> = labels.iter().map(|label| crate::made::fit(label)).collect();
+        let inputs: Vec<_> = labels.iter().map(|label| fit(label)).collect();
         home.collection().fit(&inputs).expect("a fit")
     };
     let first = fit(&["IS(beta=20)", "DIS(beta=20,k=1)", "NNN(alpha=1.0,k=16)", "NNN(alpha=0.5,k=16)"]);
