@@ -131,10 +131,14 @@ impl Catalogue {
     /// Deletes a collection and its files. Readers that hold a snapshot keep it until they let go.
     pub fn delete(&self, name: &Name) -> Result<(), CatalogueError> {
         // Opening takes the store's lock, so a collection that another process serves stays.
-        let collection = self.get(name)?;
+        // One that is damaged does not open, and may go all the same.
+        match self.get(name) {
+            Ok(collection) => drop(collection),
+            Err(CatalogueError::Open(error)) if error.is_damage() => {}
+            Err(error) => return Err(error),
+        }
         let mut open = self.lock();
         open.remove(name);
-        drop(collection);
         let path = self.path(name);
         // Renamed first: a crash half-way leaves no collection rather than a broken one.
         let fault = |source| CatalogueError::Folder { path: path.clone(), source };

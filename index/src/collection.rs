@@ -1,6 +1,7 @@
 //! A collection: one writer, any number of readers.
 
 use std::fs;
+use std::hash::{BuildHasher, Hasher, RandomState};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -23,6 +24,8 @@ use crate::{
 const DELTA_PART: usize = 10;
 /// … and more than this many: fewer are scanned in the time a walk takes anyway.
 const DELTA_MIN: usize = 1024;
+/// It is also rebuilt when more than this part of its rows are of deleted points.
+const DEAD_PART: usize = 2;
 
 /// A durable, searchable collection.
 pub struct Collection {
@@ -51,10 +54,12 @@ impl Collection {
     pub(crate) fn create(path: &Path, config: CollectionConfig) -> Result<Collection, OpenError> {
         let store = Store::create(&store_path(path), &FAMILIES)?;
         let mut batch = Batch::default();
-        batch.put(META, CONFIG_KEY, &to_json(&StoredConfig::new(&config)));
+        // The standard library keys its hashers at random; that is random enough for a name.
+        let identity = RandomState::new().build_hasher().finish();
+        batch.put(META, CONFIG_KEY, &to_json(&StoredConfig::new(&config, identity)));
         let wrap = |source| OpenError::Create { path: path.to_owned(), source };
         store.commit(batch, Durability::Strict).map_err(wrap)?;
-        Ok(Collection::serve(path, store, State::new(config)))
+        Ok(Collection::serve(path, store, State::new(config, identity)))
     }
 
     /// Opens the collection in `path` as its last acknowledged write left it.
@@ -149,7 +154,8 @@ impl Collection {
         }
         let config = snapshot.config();
         let graph = Graph::build(&snapshot.vectors, snapshot.rows(), config.metric, config.graph);
-        graph_file::write(&self.graph_path, &graph).map_err(WriteError::GraphFile)?;
+        let identity = self.lock().identity;
+        graph_file::write(&self.graph_path, identity, &graph).map_err(WriteError::GraphFile)?;
         let nodes = graph.len();
         let mut state = self.lock();
         let vectors = walked_vectors(&snapshot, &state);
@@ -219,7 +225,10 @@ fn is_due(snapshot: &Snapshot) -> bool {
     }
     match gallery.graph_nodes {
         None => true,
-        Some(nodes) => gallery.delta > DELTA_MIN && gallery.delta > nodes / DELTA_PART,
+        Some(nodes) => {
+            let is_grown = gallery.delta > DELTA_MIN && gallery.delta > nodes / DELTA_PART;
+            is_grown || gallery.dead > (gallery.dead + gallery.points - gallery.delta) / DEAD_PART
+        }
     }
 }
 

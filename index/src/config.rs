@@ -141,6 +141,8 @@ impl CollectionConfig {
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct StoredConfig {
     format: u32,
+    /// Tells the collection from every other, so that a file of another is not taken for its own.
+    identity: u64,
     dim: usize,
     metric: Metric,
     m: usize,
@@ -152,16 +154,21 @@ pub(crate) struct StoredConfig {
 pub(crate) const FORMAT: u32 = 1;
 
 impl StoredConfig {
-    pub(crate) fn new(config: &CollectionConfig) -> StoredConfig {
+    pub(crate) fn new(config: &CollectionConfig, identity: u64) -> StoredConfig {
         let GraphConfig { m, ef_construction, full_scan_threshold } = config.graph;
         StoredConfig {
             format: FORMAT,
+            identity,
             dim: config.dim.get(),
             metric: config.metric,
             m,
             ef_construction,
             full_scan_threshold,
         }
+    }
+
+    pub(crate) fn identity(&self) -> u64 {
+        self.identity
     }
 
     /// The format it was written in.

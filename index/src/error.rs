@@ -233,6 +233,15 @@ pub enum WriteError {
 }
 
 impl OpenError {
+    /// Whether the collection is there, and free, but is not what was written.
+    pub fn is_damage(&self) -> bool {
+        match self {
+            OpenError::Read { .. } | OpenError::Format { .. } => true,
+            OpenError::Store(error) => error.is_damage(),
+            OpenError::Create { .. } => false,
+        }
+    }
+
     /// Whose fault it is.
     pub fn blame(&self) -> Blame {
         match self {

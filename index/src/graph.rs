@@ -79,6 +79,11 @@ impl Graph {
         self.rows.len()
     }
 
+    /// How many rows the nodes stand for.
+    pub(crate) fn row_count(&self) -> usize {
+        self.rows.numbers.len()
+    }
+
     pub(crate) fn entry(&self) -> Option<u32> {
         self.entry
     }

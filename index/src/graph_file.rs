@@ -22,8 +22,9 @@ pub(crate) enum GraphFileError {
 }
 
 /// Writes the graph beside its place, syncs it, and moves it there.
-pub(crate) fn write(path: &Path, graph: &Graph) -> io::Result<()> {
-    let mut words = vec![graph.covered, graph.entry.map_or(u32::MAX, |entry| entry)];
+pub(crate) fn write(path: &Path, identity: u64, graph: &Graph) -> io::Result<()> {
+    let [low, high] = halves(identity);
+    let mut words = vec![low, high, graph.covered, graph.entry.map_or(u32::MAX, |entry| entry)];
     put_list(&mut words, &graph.rows.starts);
     put_list(&mut words, &graph.rows.numbers);
     words.push(length(graph.layers.len()));
@@ -43,10 +44,11 @@ pub(crate) fn write(path: &Path, graph: &Graph) -> io::Result<()> {
     path.parent().map_or(Ok(()), |folder| File::open(folder)?.sync_all())
 }
 
-/// Reads a graph of the collection with `rows` rows, of which these are `live`; `None` if there is no
+/// Reads a graph of the collection `identity` with `rows` rows, of which these are `live`; `None` if there is no
 /// file. Rows whose vectors are not `kept` cannot be walked over.
 pub(crate) fn read(
     path: &Path,
+    identity: u64,
     rows: u32,
     live: &RowSet,
     kept: &RowSet,
@@ -63,11 +65,17 @@ pub(crate) fn read(
     }
     let (words, tail) = body.as_chunks::<4>();
     let words: Vec<u32> = words.iter().map(|&word| u32::from_le_bytes(word)).collect();
-    let graph = parse(&words).filter(|_| tail.is_empty()).ok_or(damaged("its lists are not whole"))?;
+    let words = words.strip_prefix(&halves(identity)).ok_or(damaged("it is of another collection"))?;
+    let graph = parse(words).filter(|_| tail.is_empty()).ok_or(damaged("its lists are not whole"))?;
     if graph.covered > rows || !is_consistent(&graph) || !is_of(&graph, live, kept) {
         return Err(damaged("it is not a graph of this collection"));
     }
     Ok(Some(graph))
+}
+
+#[expect(clippy::cast_possible_truncation, reason = "the two halves of 64 bits")]
+fn halves(identity: u64) -> [u32; 2] {
+    [identity as u32, (identity >> 32) as u32]
 }
 
 fn length(len: usize) -> u32 {

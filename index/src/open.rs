@@ -22,10 +22,10 @@ use crate::{CollectionConfig, Name, OpenError, ReadError, graph_file};
 
 /// Reads everything but ids, payloads and texts, and checks that it fits together.
 pub(crate) fn load(path: &Path, store: &Store, graph_path: &Path) -> Result<State, OpenError> {
-    let config = read_config(path, store)?;
-    let mut state = State::new(config);
+    let (config, identity) = read_config(path, store)?;
+    let mut state = State::new(config, identity);
     let kept = fill(&mut state, store).map_err(|source| OpenError::Read { path: path.to_owned(), source })?;
-    state.graph = match graph_file::read(graph_path, state.row_count(), &state.live, &kept) {
+    state.graph = match graph_file::read(graph_path, state.identity, state.row_count(), &state.live, &kept) {
         Ok(graph) => graph.map(Arc::new),
         Err(error) => {
             let file = graph_path.display();
@@ -36,7 +36,7 @@ pub(crate) fn load(path: &Path, store: &Store, graph_path: &Path) -> Result<Stat
     Ok(state)
 }
 
-fn read_config(path: &Path, store: &Store) -> Result<CollectionConfig, OpenError> {
+fn read_config(path: &Path, store: &Store) -> Result<(CollectionConfig, u64), OpenError> {
     let read = || -> Result<StoredConfig, ReadError> {
         let bytes = store.get(META, CONFIG_KEY)?.ok_or_else(|| damaged(META, "there is no configuration"))?;
         Ok(from_json(META, &bytes)?)
@@ -46,7 +46,8 @@ fn read_config(path: &Path, store: &Store) -> Result<CollectionConfig, OpenError
     if stored.format() != FORMAT {
         return Err(OpenError::Format { path: path.to_owned(), found: stored.format(), supported: FORMAT });
     }
-    stored.config().map_err(|error| wrap(error.into()))
+    let config = stored.config().map_err(|error| wrap(error.into()))?;
+    Ok((config, stored.identity()))
 }
 
 /// Fills the state; gives the rows whose vectors are kept, those of deleted points included.

@@ -36,6 +36,8 @@ pub struct GalleryInfo {
     pub graph_nodes: Option<usize>,
     /// Points not in the graph yet, which every graph search scans exactly.
     pub delta: usize,
+    /// Rows of the graph whose points are deleted: roads that are no answers.
+    pub dead: usize,
 }
 
 impl Snapshot {
@@ -78,10 +80,12 @@ impl Snapshot {
     pub fn gallery(&self) -> GalleryInfo {
         let covered = self.graph.as_ref().map_or(0, |graph| graph.covered());
         let delta = (covered..self.row_count()).filter(|&row| self.is_live(row)).count();
+        let linked = self.graph.as_ref().map_or(0, |graph| graph.row_count());
         GalleryInfo {
             points: self.len(),
             graph_nodes: self.graph.as_ref().map(|graph| graph.len()),
             delta: if self.graph.is_some() { delta } else { 0 },
+            dead: if self.graph.is_some() { linked + delta - self.len() } else { 0 },
         }
     }
 

@@ -18,6 +18,8 @@ use crate::{CollectionConfig, Name};
 #[derive(Debug, Clone)]
 pub(crate) struct State {
     pub(crate) config: CollectionConfig,
+    /// Tells the collection from every other.
+    pub(crate) identity: u64,
     pub(crate) counters: Counters,
     pub(crate) vectors: Chunked,
     pub(crate) half_norms: Option<Chunked>,
@@ -73,13 +75,14 @@ impl Set {
 }
 
 impl State {
-    pub(crate) fn new(config: CollectionConfig) -> State {
+    pub(crate) fn new(config: CollectionConfig, identity: u64) -> State {
         let half_norms = match config.metric {
             Metric::Cosine | Metric::Dot => None,
             Metric::Euclidean => Some(Chunked::new(1)),
         };
         State {
             config,
+            identity,
             counters: Counters::default(),
             vectors: Chunked::new(config.dim.get()),
             half_norms,

@@ -222,6 +222,21 @@ pub enum CompactError {
 }
 
 impl OpenError {
+    /// Whether there is no whole store, rather than one that someone else holds or hides.
+    pub fn is_damage(&self) -> bool {
+        match self {
+            OpenError::Missing { .. }
+            | OpenError::NotADirectory { .. }
+            | OpenError::Corrupt { .. }
+            | OpenError::UnknownFamily { .. }
+            | OpenError::MissingFamily { .. } => true,
+            OpenError::Exists { .. }
+            | OpenError::InUse { .. }
+            | OpenError::Denied { .. }
+            | OpenError::Failed { .. } => false,
+        }
+    }
+
     /// Whose fault it is.
     pub fn blame(&self) -> Blame {
         match self {

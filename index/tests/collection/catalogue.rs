@@ -121,3 +121,17 @@ fn bytes_on_disk_are_counted() {
     made.upsert(&[point(1, &[1.0, 2.0])]).expect("a good point");
     assert!(made.bytes_on_disk() > 0);
 }
+
+#[test]
+fn a_collection_that_does_not_open_can_still_be_deleted() {
+    let folder = tempfile::tempdir().expect("a folder for the test");
+    let made = Catalogue::new(folder.path()).create(&name("x"), config(3, Metric::Cosine)).expect("free");
+    drop(made);
+    let current = folder.path().join("collections/x/store/CURRENT");
+    fs::write(current, "nonsense").expect("writable");
+    let catalogue = Catalogue::new(folder.path());
+    assert!(matches!(catalogue.get(&name("x")), Err(CatalogueError::Open(_))));
+    catalogue.delete(&name("x")).expect("damage is no reason to stay");
+    assert!(catalogue.names().expect("readable").is_empty());
+    catalogue.create(&name("x"), config(3, Metric::Cosine)).expect("the name is free again");
+}

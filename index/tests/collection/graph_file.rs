@@ -99,6 +99,8 @@ fn the_graph_of_another_collection_is_refused() {
     let larger = home(60, 6);
     let mut home = home(40, 8);
     check(&mut home, "more rows", |file| _ = fs::copy(larger.graph_file(), file).expect("writable"));
+    let twin = crate::graph_file::home(40, 8);
+    check(&mut home, "the same points", |file| _ = fs::copy(twin.graph_file(), file).expect("writable"));
     // As many rows in all, but not the ones that live here.
     larger.delete(0..30);
     larger.upsert(&points(100, &Numbers(12).vectors(1100, DIM)));
@@ -106,6 +108,17 @@ fn the_graph_of_another_collection_is_refused() {
     home.upsert(&points(100, &Numbers(13).vectors(1120, DIM)));
     check(&mut home, "other rows", |file| _ = fs::copy(larger.graph_file(), file).expect("writable"));
     rebuilds(&mut home);
+}
+
+#[test]
+fn a_graph_that_is_mostly_of_deleted_points_is_built_anew() {
+    let home = home(100, 10);
+    home.delete(0..50);
+    assert!(!home.collection().is_graph_due(), "half of it still answers");
+    home.delete(50..51);
+    assert_eq!(home.snapshot().gallery().dead, 51);
+    assert_eq!(home.collection().build_graph_if_due().expect("a graph"), GraphBuild::Built { nodes: 49 });
+    assert_eq!(home.snapshot().gallery().dead, 0);
 }
 
 #[test]
