@@ -13,11 +13,15 @@ pub struct Column {
     values: Chunked,
     center: f64,
     abs_max: f32,
+    /// What is left of a centred value after shrinking: 1 unless there is a guard.
+    keep: f32,
+    /// No value is served below this.
+    floor: f32,
 }
 
 impl Column {
     pub(crate) fn new(center: f64) -> Column {
-        Column { values: Chunked::new(1), center, abs_max: 0.0 }
+        Column { values: Chunked::new(1), center, abs_max: 0.0, keep: 1.0, floor: f32::NEG_INFINITY }
     }
 
     /// Appends the statistic of the next row.
@@ -28,9 +32,19 @@ impl Column {
         self.values.push(&[centred]);
     }
 
-    /// The value of a row, centred.
+    /// The value of a row, centred and guarded.
     pub fn at(&self, row: u32) -> f32 {
-        self.values.at(row as usize)
+        self.guarded(self.values.at(row as usize))
+    }
+
+    /// A centred value as it is served.
+    pub(crate) fn guarded(&self, centred: f32) -> f32 {
+        (centred * self.keep).max(self.floor)
+    }
+
+    /// The same column with values shrunk to the part `keep`, and none below `floor`.
+    pub(crate) fn with_guard(&self, keep: f32, floor: f32) -> Column {
+        Column { keep, floor, ..self.clone() }
     }
 
     /// The statistic of a row.

@@ -122,7 +122,7 @@ impl SetKind {
 }
 
 /// A fitted correction.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct CorrectionRecord {
     /// The method's label, as `Method` prints and parses it.
     pub method: String,
@@ -131,6 +131,9 @@ pub(crate) struct CorrectionRecord {
     pub gallery_bank: Option<Name>,
     /// The commit that made this version.
     pub sequence: u64,
+    /// For a method with a guard, the lowest value served of each column, centred.
+    #[serde(default)]
+    pub floors: Vec<f32>,
 }
 
 /// A record that cannot be what was written.

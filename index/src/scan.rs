@@ -81,7 +81,8 @@ impl<'a> Variant<'a> {
     fn chunk_biases(&self, chunk: usize, len: usize, dead: impl Fn(u32) -> bool) -> Vec<f32> {
         let mut biases = vec![0.0; len];
         for &(column, weight) in &self.terms {
-            biases.iter_mut().zip(column.chunk(chunk)).for_each(|(bias, value)| *bias += weight * value);
+            let values = column.chunk(chunk).iter().map(|&value| column.guarded(value));
+            biases.iter_mut().zip(values).for_each(|(bias, value)| *bias += weight * value);
         }
         for (row, bias) in (first_row(chunk)..).zip(&mut biases) {
             if dead(row) {

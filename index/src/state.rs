@@ -136,8 +136,9 @@ impl State {
         let metric = self.config.metric;
         let mut columns = Vec::new();
         let mut gates = Vec::new();
-        for term in method.terms(metric) {
-            columns.push(self.column(record, &term)?.clone());
+        for (place, term) in method.terms(metric).into_iter().enumerate() {
+            let floor = record.floors.get(place).copied().unwrap_or(f32::NEG_INFINITY);
+            columns.push(self.column(record, &term)?.with_guard(kept(&method), floor));
             if let Some(k) = method.gate() {
                 let bank = State::bank_for(record, term.bank)?;
                 match &self.sets.get(&self.find_set(bank, SetKind::Activation { k })?)?.fitted {
@@ -162,6 +163,24 @@ impl State {
         Some(Correction { info, columns, scale, gates })
     }
 
+    /// The floors of a correction's guard as the columns now are; none if it has no floor.
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a place in a list")]
+    #[expect(clippy::cast_precision_loss, reason = "a count of points is far below 2^53")]
+    pub(crate) fn floors(&self, record: &CorrectionRecord) -> Vec<f32> {
+        let Ok(method) = record.method.parse::<Method>() else { return Vec::new() };
+        let floor = method.guard().floor;
+        if floor == 0.0 || self.live.len() == 0 {
+            return Vec::new();
+        }
+        let quantile = |term: Term| {
+            let column = self.column(record, &term)?.with_guard(kept(&method), f32::NEG_INFINITY);
+            let mut values: Vec<f32> = self.live.iter().map(|row| column.at(row)).collect();
+            let place = (floor * values.len() as f64) as usize;
+            Some(*values.select_nth_unstable_by(place, f32::total_cmp).1)
+        };
+        method.terms(self.config.metric).into_iter().filter_map(quantile).collect()
+    }
+
     /// The sets a correction serves from.
     pub(crate) fn sets_of(&self, record: &CorrectionRecord) -> Vec<u32> {
         let Ok(method) = record.method.parse::<Method>() else { return Vec::new() };
@@ -178,4 +197,10 @@ impl State {
     pub(crate) fn own_entry(&self, bank: &Name, id: &PointId) -> Option<u32> {
         self.banks.get(bank).and_then(|bank| bank.own_entry(id))
     }
+}
+
+/// The part of a bias's distance from its mean that a guard leaves.
+#[expect(clippy::cast_possible_truncation, reason = "columns are served in 32 bits")]
+fn kept(method: &Method) -> f32 {
+    (1.0 - method.guard().shrink) as f32
 }

@@ -84,6 +84,8 @@ pub enum ParameterKind {
     Count,
     /// A weight or an exponent, 0 to 1,000.
     Weight,
+    /// A share, 0 to 0.5.
+    Share,
 }
 
 impl Parameter {
@@ -106,6 +108,7 @@ impl Parameter {
                 "a whole number from 1 to 65536",
             ),
             ParameterKind::Weight => ((0.0..=1e3).contains(&value), "a number from 0 to 1000"),
+            ParameterKind::Share => ((0.0..=0.5).contains(&value), "a number from 0 to 0.5"),
         };
         let found = value.to_string();
         if fits {
@@ -118,10 +121,28 @@ impl Parameter {
     fn print(&self, value: f64) -> String {
         match self.kind {
             ParameterKind::InverseTemperature | ParameterKind::Count => value.to_string(),
-            ParameterKind::Temperature | ParameterKind::Weight => format!("{value:?}"),
+            ParameterKind::Temperature | ParameterKind::Weight | ParameterKind::Share => format!("{value:?}"),
         }
     }
 }
+
+/// What keeps a correction from overshooting: biases are drawn towards their mean by `shrink`, then
+/// those below the `floor` quantile are raised to it. Without a floor, a large inverse temperature
+/// promotes points that the bank hardly knows above everything.
+///
+/// Every method takes both, as parameters `floor` and `shrink`; both are 0 unless given, as in the
+/// published methods.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct Guard {
+    /// A share of the points, 0 to 0.5.
+    pub floor: f64,
+    /// A share of the distance to the mean, 0 to 0.5.
+    pub shrink: f64,
+}
+
+/// The parameters of the guard.
+const GUARD: [Parameter; 2] =
+    [Parameter::new("floor", ParameterKind::Share, 0.0), Parameter::new("shrink", ParameterKind::Share, 0.0)];
 
 /// The values of a method's parameters, in their order.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -173,6 +194,7 @@ pub(crate) trait Recipe: Sync {
 pub struct Method {
     recipe: &'static dyn Recipe,
     values: Values,
+    guard: Guard,
 }
 
 /// Why a description is no correction.
@@ -229,7 +251,7 @@ impl Method {
         };
         let mut values = [0.0; PARAMETERS_MAX];
         values.iter_mut().zip(recipe.parameters()).for_each(|(value, parameter)| *value = parameter.default);
-        let mut method = Method { recipe, values: Values(values) };
+        let mut method = Method { recipe, values: Values(values), guard: Guard::default() };
         for (parameter, value) in parameters {
             method.set(parameter, *value)?;
         }
@@ -243,12 +265,17 @@ impl Method {
 
     fn set(&mut self, name: &str, value: f64) -> Result<(), MethodError> {
         let method = self.name();
+        if let Some(parameter) = GUARD.iter().find(|guard| guard.name == name) {
+            let value = parameter.check(method, value)?;
+            *(if name == "floor" { &mut self.guard.floor } else { &mut self.guard.shrink }) = value;
+            return Ok(());
+        }
         let own = self.recipe.parameters();
         let place =
             own.iter().position(|own| own.name == name || (!own.alias.is_empty() && own.alias == name));
         let Some(place) = place else {
-            let names: Vec<_> = own.iter().map(|own| own.name).collect();
-            let wanted = if names.is_empty() { "none".to_owned() } else { names.join(", ") };
+            let names: Vec<_> = own.iter().chain(&GUARD).map(|own| own.name).collect();
+            let wanted = names.join(", ");
             return Err(MethodError::NoParameter { method, found: name.to_owned(), wanted });
         };
         self.values.0[place] = own[place].check(method, value)?;
@@ -263,6 +290,11 @@ impl Method {
     /// Every parameter and its value.
     pub fn parameters(&self) -> impl Iterator<Item = (&'static str, f64)> {
         self.recipe.parameters().iter().map(|parameter| parameter.name).zip(self.values.0)
+    }
+
+    /// What keeps the biases from overshooting.
+    pub fn guard(&self) -> Guard {
+        self.guard
     }
 
     /// What each parameter may be.
@@ -310,7 +342,7 @@ impl Method {
 
 impl PartialEq for Method {
     fn eq(&self, other: &Method) -> bool {
-        self.name() == other.name() && self.values == other.values
+        self.name() == other.name() && self.values == other.values && self.guard == other.guard
     }
 }
 
@@ -337,6 +369,11 @@ impl fmt::Display for Method {
                 items.push(format!("{}={}", own[place].name, printed(place)));
             }
             place += 1;
+        }
+        for (parameter, value) in GUARD.iter().zip([self.guard.floor, self.guard.shrink]) {
+            if value > 0.0 {
+                items.push(format!("{}={}", parameter.name, parameter.print(value)));
+            }
         }
         f.write_str(self.name())?;
         if items.is_empty() { Ok(()) } else { write!(f, "({})", items.join(",")) }

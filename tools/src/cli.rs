@@ -151,7 +151,8 @@ pub(crate) struct Fit {
     /// The collection.
     pub collection: String,
     /// A method with its parameters, such as "IS(beta=20)"; may be repeated. Methods: IS, DIS, CSLS, NNN,
-    /// DualIS, DualDIS, DN, Centring, LocalCentring, LS, NICDM, ZScore, MP, DisSimLocal.
+    /// DualIS, DualDIS, DN, Centring, LocalCentring, LS, NICDM, ZScore, MP, DisSimLocal, SN; each also takes
+    /// floor and shrink.
     #[arg(long, short, required = true, value_name = "METHOD")]
     pub method: Vec<String>,
     /// The query bank [default: the only one].

@@ -59,6 +59,7 @@ impl Draft<'_> {
                 query_bank: input.query_bank.clone().filter(|_| input.method.uses(BankKind::Query)),
                 gallery_bank: input.gallery_bank.clone().filter(|_| input.method.uses(BankKind::Gallery)),
                 sequence: self.next.counters.sequence,
+                floors: Vec::new(),
             };
             self.put_correction(&input.name, record);
         }

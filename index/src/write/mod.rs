@@ -143,7 +143,9 @@ impl<'a> Draft<'a> {
         self.next.sets.remove(&number);
     }
 
+    /// Puts a correction with the floors that its columns now give.
     fn put_correction(&mut self, name: &Name, record: crate::record::CorrectionRecord) {
+        let record = crate::record::CorrectionRecord { floors: self.next.floors(&record), ..record };
         self.visible.put(CORRECTIONS, name.as_str().as_bytes(), &to_json(&record));
         self.next.corrections.insert(name.clone(), record);
     }

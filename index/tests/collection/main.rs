@@ -6,6 +6,7 @@ mod damage;
 mod dump;
 mod graph_file;
 mod growing;
+mod guards;
 mod made;
 mod model;
 mod reference;

@@ -25,27 +25,35 @@ fn alpha() -> impl Strategy<Value = f64> {
     prop_oneof![0.0_f64..=1000.0, (0_u32..=1000).prop_map(f64::from), Just(1e-300)]
 }
 
+fn share() -> impl Strategy<Value = f64> {
+    prop_oneof![Just(0.0), 0.0_f64..=0.5, Just(0.5), Just(0.25)]
+}
+
 fn any_method() -> impl Strategy<Value = Method> {
     let value = |kind| match kind {
         ParameterKind::InverseTemperature | ParameterKind::Temperature => beta().boxed(),
         ParameterKind::Count => k().prop_map(|k| k as f64).boxed(),
         ParameterKind::Weight => alpha().boxed(),
+        ParameterKind::Share => share().boxed(),
     };
     let all: Vec<Method> = Method::all().collect();
-    (prop::sample::select(all), any::<bool>()).prop_flat_map(move |(method, equal)| {
-        let names: Vec<&'static str> = method.parameters().map(|(name, _)| name).collect();
-        let values: Vec<_> = method.kinds().map(value).collect();
-        values.prop_map(move |values| {
-            let first = values.first().copied();
-            let value = |(&name, value): (&&'static str, f64)| {
-                // Two inverse temperatures are often the same, and then printed as one.
-                let value = if equal && name == "b2" { first.unwrap_or(value) } else { value };
-                (name.to_owned(), value)
-            };
-            let parameters: Vec<(String, f64)> = names.iter().zip(values).map(value).collect();
-            Method::new(method.name(), &parameters).expect("values in range")
-        })
-    })
+    (prop::sample::select(all), any::<bool>(), (share(), share())).prop_flat_map(
+        move |(method, equal, guard)| {
+            let names: Vec<&'static str> = method.parameters().map(|(name, _)| name).collect();
+            let values: Vec<_> = method.kinds().map(value).collect();
+            values.prop_map(move |values| {
+                let first = values.first().copied();
+                let value = |(&name, value): (&&'static str, f64)| {
+                    // Two inverse temperatures are often the same, and then printed as one.
+                    let value = if equal && name == "b2" { first.unwrap_or(value) } else { value };
+                    (name.to_owned(), value)
+                };
+                let mut parameters: Vec<(String, f64)> = names.iter().zip(values).map(value).collect();
+                parameters.extend([("floor".to_owned(), guard.0), ("shrink".to_owned(), guard.1)]);
+                Method::new(method.name(), &parameters).expect("values in range")
+            })
+        },
+    )
 }
 
 #[test]
@@ -55,8 +63,9 @@ fn a_label_is_read_back_as_the_method_it_was_made_from() {
             let label = method.to_string();
             prop_assert_eq!(label.parse::<Method>(), Ok(method), "{}", label);
             prop_assert_eq!(label.to_lowercase().parse::<Method>(), Ok(method));
+            let guard = [("floor", method.guard().floor), ("shrink", method.guard().shrink)];
             let parameters: Vec<(String, f64)> =
-                method.parameters().map(|(name, value)| (name.to_owned(), value)).collect();
+                method.parameters().chain(guard).map(|(name, value)| (name.to_owned(), value)).collect();
             prop_assert_eq!(Method::new(method.name(), &parameters), Ok(method));
             Ok(())
         })
