@@ -9,6 +9,7 @@ mod evaluate;
 mod execute;
 mod explain;
 mod hubness;
+mod influence;
 mod plan;
 mod query;
 
@@ -17,6 +18,7 @@ pub use evaluate::{EvalRow, Evaluation, LabelledQuery, evaluate};
 pub use execute::{Hit, Response, run};
 pub use explain::{Explanation, explain};
 pub use hubness::{Comparison, HubnessRow, compare, hubness};
+pub use influence::{Influence, PointBias, influences, leaks, point_biases};
 pub use plan::{Engine, Plan, plan};
 pub use query::{BATCH_QUERIES_MAX, LIMIT_DEFAULT, LIMIT_MAX, Query, Ranking, Search, Settings, Source};
 

@@ -226,6 +226,9 @@ pub(crate) struct Hubs {
     /// How many hubs to list.
     #[arg(long, default_value_t = 10)]
     pub top: usize,
+    /// Show instead what makes this point a hub: its biases and the bank entries nearest to it.
+    #[arg(long, value_name = "ID", allow_hyphen_values = true)]
+    pub explain: Option<String>,
 }
 
 #[derive(Debug, Args)]

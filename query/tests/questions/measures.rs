@@ -1,7 +1,10 @@
 //! Evaluation and hubness, against full rankings made by the same engine's plain searches.
 
 use dehub_eval::{Measure, Qrels};
-use dehub_query::{LabelledQuery, QueryError, Ranking, Search, compare, evaluate, hubness, run};
+use dehub_query::{
+    LabelledQuery, QueryError, Ranking, Search, compare, evaluate, hubness, influences, leaks, point_biases,
+    run,
+};
 use dehub_vector::{Dim, Metric, Vector};
 
 use crate::{Bed, numbers, query};
@@ -91,4 +94,34 @@ fn hubness_counts_what_searches_return() {
     let change = &compare(&snapshot, &queries, &["NNN(alpha=1.0,k=3)"], 5).expect("compared")[0];
     assert_eq!(change.after.occurrence, rows[1].occurrence);
     assert!(change.top1_changed > 0.0 && change.top1_changed < 1.0);
+}
+
+#[test]
+fn the_entries_that_make_a_hub_are_its_nearest_and_the_largest_bias_ranks_first() {
+    let bed = Bed::random(Metric::Cosine, false);
+    bed.fit(&["NNN(alpha=1.0,k=3)"]);
+    let snapshot = bed.collection.snapshot();
+    let bank = crate::name("q");
+    let mut ranked: Vec<(usize, u32)> = Vec::new();
+    for row in snapshot.rows() {
+        let nearest = influences(&snapshot, row, &bank, 3);
+        assert!(nearest.is_sorted_by(|a, b| a.similarity >= b.similarity));
+        let bias = &point_biases(&snapshot, row)[0];
+        let center = snapshot.correction("NNN(alpha=1.0,k=3)").expect("fitted").columns()[0].center();
+        let mean = nearest.iter().map(|it| f64::from(it.similarity)).sum::<f64>() / 3.0;
+        assert!((f64::from(bias.bias) + center - mean).abs() < 1e-6, "row {row}");
+        ranked.push((bias.rank, row));
+    }
+    ranked.sort_unstable();
+    assert!(ranked.iter().map(|&(rank, _)| rank).eq(1..=300), "no two biases are equal here");
+}
+
+#[test]
+fn a_bank_that_holds_test_queries_is_told_with_their_number() {
+    let bed = Bed::random(Metric::Cosine, false);
+    let snapshot = bed.collection.snapshot();
+    let mut queries: Vec<Vector> = labelled(20).into_iter().map(|labelled| labelled.vector).collect();
+    assert_eq!(leaks(&snapshot, &queries), []);
+    queries.extend(snapshot.bank_queries(&crate::name("q"), 7));
+    assert_eq!(leaks(&snapshot, &queries), [(crate::name("q"), 7)]);
 }

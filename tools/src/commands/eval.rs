@@ -5,7 +5,7 @@ use std::fs;
 use anyhow::{Context as _, bail};
 use dehub_eval::{Measure, Qrels};
 use dehub_index::Snapshot;
-use dehub_query::{Evaluation, LabelledQuery, Ranking, evaluate};
+use dehub_query::{Evaluation, LabelledQuery, Ranking, evaluate, leaks};
 use serde_json::{Map, Value, json};
 
 use super::hubs::rankings;
@@ -30,6 +30,12 @@ pub(crate) fn run(context: &Context, command: &Eval) -> anyhow::Result<Outcome> 
     let evaluation = evaluate(&snapshot, &queries, &qrels, &corrected, &measures)?;
     bar.finish_and_clear();
     note_gaps(context, &evaluation);
+    let vectors: Vec<_> = queries.iter().map(|query| query.vector.clone()).collect();
+    for (bank, held) in leaks(&snapshot, &vectors) {
+        context.output.note(format!(
+            "warning: bank `{bank}` holds {held} of the test queries: corrections fitted from it look better than they are"
+        ));
+    }
     context.output.result(&to_json(&evaluation), || describe(&evaluation))?;
     Ok(Outcome::Done)
 }

@@ -1,9 +1,9 @@
 //! `dehub hubs`.
 
 use anyhow::bail;
-use dehub_index::Snapshot;
-use dehub_query::{BankKind, HubnessRow, Ranking, hubness};
-use dehub_vector::Vector;
+use dehub_index::{Name, Snapshot};
+use dehub_query::{BankKind, HubnessRow, Influence, PointBias, Ranking, hubness, influences, point_biases};
+use dehub_vector::{PointId, Vector};
 use serde_json::{Value, json};
 
 use super::search::shortened;
@@ -16,6 +16,9 @@ use crate::output::table;
 pub(crate) fn run(context: &Context, command: &Hubs) -> anyhow::Result<Outcome> {
     let collection = context.collection(&command.collection)?;
     let snapshot = collection.snapshot();
+    if let Some(id) = &command.explain {
+        return explain_point(context, command, &snapshot, id);
+    }
     let (queries, from) = queries(command, &snapshot)?;
     let rankings = rankings(&snapshot, &command.correction);
     let rows = hubness(&snapshot, &queries, &rankings, command.k, command.top)?;
@@ -40,10 +43,43 @@ pub(crate) fn rankings(snapshot: &Snapshot, named: &[String]) -> Vec<Ranking> {
     std::iter::once(Ranking::Raw).chain(corrected).collect()
 }
 
-fn queries(command: &Hubs, snapshot: &Snapshot) -> anyhow::Result<(Vec<Vector>, String)> {
-    if let Some(file) = &command.queries {
-        return Ok((load::queries(file, snapshot.config())?, file.display().to_string()));
-    }
+/// Shows the biases of one point and the bank entries they come from.
+fn explain_point(
+    context: &Context,
+    command: &Hubs,
+    snapshot: &Snapshot,
+    id: &str,
+) -> anyhow::Result<Outcome> {
+    let id = PointId::parse(id)?;
+    let Some(row) = snapshot.find(&id)? else { bail!("there is no point with the id {id}") };
+    let bank = chosen_bank(command, snapshot)?;
+    let biases = point_biases(snapshot, row);
+    let nearest = influences(snapshot, row, &bank, command.top);
+    let result = json!({
+        "id": id,
+        "biases": biases.iter().map(|it| json!({ "method": it.label, "bias": it.bias, "rank": it.rank }))
+            .collect::<Vec<_>>(),
+        "bank": bank.as_str(),
+        "nearest": nearest.iter().map(|it| json!({ "entry": it.entry, "similarity": it.similarity }))
+            .collect::<Vec<_>>(),
+    });
+    let points = snapshot.len();
+    context.output.result(&result, || {
+        let of_method = |it: &PointBias| {
+            vec![it.label.clone(), format!("{:+.4}", it.bias), format!("{} of {points}", it.rank)]
+        };
+        let of_entry = |it: &Influence| vec![it.entry.to_string(), format!("{:.4}", it.similarity)];
+        format!(
+            "{id}: its bias under each correction, 1 the largest\n\n{}\nthe entries of bank {bank} nearest to it\n\n{}",
+            table(&["method", "bias", "rank"], 1, biases.iter().map(of_method)),
+            table(&["entry", "similarity"], 0, nearest.iter().map(of_entry)),
+        )
+    })?;
+    Ok(Outcome::Done)
+}
+
+/// The bank named, or the first query bank.
+fn chosen_bank(command: &Hubs, snapshot: &Snapshot) -> anyhow::Result<Name> {
     let first =
         || snapshot.banks().find(|bank| bank.kind == BankKind::Query).map(|bank| bank.name.to_string());
     let Some(name) = command.bank.clone().or_else(first) else {
@@ -53,7 +89,15 @@ fn queries(command: &Hubs, snapshot: &Snapshot) -> anyhow::Result<(Vec<Vector>, 
         let banks: Vec<_> = snapshot.banks().map(|bank| bank.name.as_str()).collect();
         bail!("there is no bank `{name}`; the collection has: {}", banks.join(", "));
     };
-    Ok((snapshot.bank_queries(&bank.name, usize::MAX), format!("bank {name}")))
+    Ok(bank.name.clone())
+}
+
+fn queries(command: &Hubs, snapshot: &Snapshot) -> anyhow::Result<(Vec<Vector>, String)> {
+    if let Some(file) = &command.queries {
+        return Ok((load::queries(file, snapshot.config())?, file.display().to_string()));
+    }
+    let bank = chosen_bank(command, snapshot)?;
+    Ok((snapshot.bank_queries(&bank, usize::MAX), format!("bank {bank}")))
 }
 
 /// Id and text of each hub of each ranking.

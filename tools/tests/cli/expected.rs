@@ -160,3 +160,22 @@ fn a_point_imported_from_parquet_keeps_its_text_and_payload() {
     assert_eq!(answer["points"][0]["score"], 1.0);
     assert_eq!(answer["exact"], true);
 }
+
+#[test]
+fn a_bank_of_test_queries_is_warned_of_and_a_hub_is_explained() {
+    let dehub = wordnet("950");
+    let (queries, meta) = (testdata("wordnet/queries_test.npy"), testdata("wordnet/queries_test.jsonl"));
+    let qrels = testdata("wordnet/qrels.txt");
+    let eval = ["eval", "wordnet", "--queries", &queries, "--meta", &meta, "--qrels", &qrels];
+    let measure = [&eval[..], &["--correction", "CSLS(k=10)"]].concat();
+    assert!(!dehub.ok(&measure).stderr.contains("warning"), "the bundled bank is clean");
+    dehub.ok(&["bank", "wordnet", "leaky", &queries, "--limit", "30"]);
+    assert!(dehub.ok(&measure).stderr.contains("bank `leaky` holds 30 of the test queries"));
+    let explained =
+        dehub.json(&["hubs", "wordnet", "--explain", "n14152279", "--bank", "glosses", "--top", "4"]);
+    assert_eq!(explained["nearest"].as_array().map(Vec::len), Some(4));
+    let csls =
+        explained["biases"].as_array().expect("a list").iter().find(|bias| bias["method"] == "CSLS(k=10)");
+    let rank = csls.expect("fitted")["rank"].as_u64().expect("a rank");
+    assert!((1..=950).contains(&rank));
+}
