@@ -33,7 +33,8 @@ pub(crate) fn run(context: &Context, command: &Eval) -> anyhow::Result<Outcome> 
     let vectors: Vec<_> = queries.iter().map(|query| query.vector.clone()).collect();
     for (bank, held) in leaks(&snapshot, &vectors) {
         context.output.note(format!(
-            "warning: bank `{bank}` holds {held} of the test queries: corrections fitted from it look better than they are"
+            "warning: bank `{bank}` holds {held} of the test queries: \
+             corrections fitted from it look better than they are"
         ));
     }
     context.output.result(&to_json(&evaluation), || describe(&evaluation))?;
