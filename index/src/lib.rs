@@ -5,6 +5,7 @@
 //! then acknowledged. RocksDB is the only truth: the graph file and every column in memory are
 //! derived from it and rebuilt when they are missing or broken.
 
+mod alarm;
 mod bank;
 mod catalogue;
 mod collection;
@@ -24,6 +25,7 @@ mod state;
 mod walk;
 mod write;
 
+pub use alarm::HubAlarm;
 pub use bank::{BANK_ENTRIES_MAX, BankInfo, BankUpdate, EntryInput};
 pub use catalogue::{Catalogue, CatalogueError};
 pub use collection::{Collection, GraphBuild};

@@ -111,6 +111,12 @@ pub(crate) struct Import {
     /// Store the good rows of a file with bad ones, list the bad ones, and exit with 3.
     #[arg(long)]
     pub skip_bad: bool,
+    /// Tell which of the new points are hubs by this correction's biases.
+    #[arg(long, value_name = "CORRECTION", conflicts_with = "dry_run")]
+    pub alarm: Option<String>,
+    /// The share of false alarms to allow among all alarms.
+    #[arg(long, value_name = "SHARE", default_value_t = 0.01, requires = "alarm")]
+    pub alarm_rate: f64,
     /// Check the file against the collection and store nothing.
     #[arg(long)]
     pub dry_run: bool,

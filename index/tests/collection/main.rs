@@ -1,5 +1,6 @@
 //! A collection from outside: what is written is there, what is asked is answered right.
 
+mod alarms;
 mod catalogue;
 mod crashing;
 mod damage;

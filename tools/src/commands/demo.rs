@@ -133,7 +133,16 @@ fn prepare(
     step.run(|context| {
         let format = format(Some(&files.gallery_meta), command.limit);
         let (collection, file) = (COLLECTION.to_owned(), files.gallery.clone());
-        import::run(context, &cli::Import { collection, file, format, skip_bad: false, dry_run: false })
+        let import = cli::Import {
+            collection,
+            file,
+            format,
+            skip_bad: false,
+            alarm: None,
+            alarm_rate: 0.01,
+            dry_run: false,
+        };
+        import::run(context, &import)
     })?;
     step.say(&format!("dehub bank wordnet glosses {}", files.bank.display()))?;
     step.run(|context| add_bank(context, "glosses", Some(files.bank.clone())))?;

@@ -23,8 +23,11 @@ pub(crate) fn run(context: &Context, command: &Import) -> anyhow::Result<Outcome
     }
     let mut stored = Stored::default();
     if !command.dry_run {
+        let first_row = collection.snapshot().row_count();
+        check_alarm(command, &collection)?;
         store(context, command, &collection, &checked, &mut stored)?;
         build_graph(context, &collection)?;
+        stored.hubs = hubs(command, &collection, first_row)?;
     }
     report(context, command, &collection, &checked, &stored)?;
     Ok(if checked.refused.is_empty() { Outcome::Done } else { Outcome::SomeRefused })
@@ -41,6 +44,14 @@ struct Checked {
 struct Stored {
     added: usize,
     replaced: usize,
+    /// The new points that are hubs.
+    hubs: Vec<Hub>,
+}
+
+struct Hub {
+    id: String,
+    bias: f32,
+    p: f64,
 }
 
 fn check(context: &Context, command: &Import, collection: &Collection) -> anyhow::Result<Checked> {
@@ -105,6 +116,36 @@ fn store(
     Ok(())
 }
 
+fn check_alarm(command: &Import, collection: &Collection) -> anyhow::Result<()> {
+    if !(0.0..=1.0).contains(&command.alarm_rate) {
+        bail!("--alarm-rate is {}, wanted a number from 0 to 1", command.alarm_rate);
+    }
+    match &command.alarm {
+        Some(name) if collection.snapshot().correction(name).is_none() => {
+            bail!("there is no correction `{name}` to raise alarms by; nothing was stored")
+        }
+        _ => Ok(()),
+    }
+}
+
+/// The points from `first_row` on that are hubs, if that was asked for.
+fn hubs(command: &Import, collection: &Collection, first_row: u32) -> anyhow::Result<Vec<Hub>> {
+    let snapshot = collection.snapshot();
+    let Some(correction) = command.alarm.as_ref().and_then(|name| snapshot.correction(name)) else {
+        return Ok(Vec::new());
+    };
+    let new: Vec<u32> = snapshot.rows().filter(|&row| row >= first_row).collect();
+    let alarms = snapshot.hub_alarms(correction, &new, command.alarm_rate);
+    let rows: Vec<u32> = alarms.iter().map(|alarm| alarm.row).collect();
+    let points = snapshot.points(&rows)?;
+    let hub = |(alarm, point): (dehub_index::HubAlarm, dehub_index::Point)| Hub {
+        id: point.id.to_string(),
+        bias: alarm.bias,
+        p: alarm.p,
+    };
+    Ok(alarms.into_iter().zip(points).map(hub).collect())
+}
+
 fn build_graph(context: &Context, collection: &Collection) -> anyhow::Result<()> {
     if collection.is_graph_due() {
         let bar = context.output.progress("building the graph", None);
@@ -129,6 +170,11 @@ fn report(
     for (_, reason) in checked.refused.iter().take(REFUSED_LISTED_MAX) {
         context.output.note(format!("refused: {reason}"));
     }
+    for Hub { id, bias, p } in stored.hubs.iter().take(REFUSED_LISTED_MAX) {
+        context.output.note(format!("hub alarm: {id} has a bias of {bias:+.4} (p = {p:.2e})"));
+    }
+    let hubs: Vec<_> =
+        stored.hubs.iter().map(|hub| json!({ "id": hub.id, "bias": hub.bias, "p": hub.p })).collect();
     let refused: Vec<_> =
         checked.refused.iter().map(|(row, reason)| json!({ "row": row, "reason": reason })).collect();
     let result = json!({
@@ -137,6 +183,7 @@ fn report(
         "added": stored.added,
         "replaced": stored.replaced,
         "refused": refused,
+        "hub_alarms": hubs,
         "points": points,
         "dry_run": command.dry_run,
     });

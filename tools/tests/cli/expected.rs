@@ -179,3 +179,20 @@ fn a_bank_of_test_queries_is_warned_of_and_a_hub_is_explained() {
     let rank = csls.expect("fitted")["rank"].as_u64().expect("a rank");
     assert!((1..=950).contains(&rank));
 }
+
+#[test]
+fn a_planted_hub_raises_an_alarm_when_it_is_imported() {
+    let dehub = wordnet("950");
+    // The mean of the bank: near to every gloss, and to no noun in particular.
+    let bank = fs::read(testdata("wordnet/queries_bank.npy")).expect("the fixture is there");
+    let numbers: Vec<f32> =
+        bank[128..].as_chunks::<4>().0.iter().map(|&bytes| f32::from_le_bytes(bytes)).collect();
+    let mean: Vec<f32> = (0..128).map(|at| numbers.iter().skip(at).step_by(128).sum::<f32>()).collect();
+    let hub = dehub.file("hub.jsonl", serde_json::json!({ "id": "hub", "vector": mean }).to_string());
+    let import = ["import", "wordnet", &hub, "--alarm", "IS(beta=5)"];
+    let result = dehub.json(&import);
+    assert_eq!(result["hub_alarms"][0]["id"], "hub");
+    assert!(result["hub_alarms"][0]["p"].as_f64().expect("a number") < 0.01);
+    let unknown = dehub.run(&["import", "wordnet", &hub, "--alarm", "none such"]);
+    assert!(unknown.code == 1 && unknown.stderr.contains("`none such`"), "{}", unknown.stderr);
+}

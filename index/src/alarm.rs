@@ -1,0 +1,47 @@
+//! Hub alarms: new points whose bias is out of the ordinary.
+
+use std::collections::HashSet;
+
+use crate::{Correction, Snapshot};
+
+/// A point whose bias few others reach.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct HubAlarm {
+    /// Its row.
+    pub row: u32,
+    /// Its bias, when every gate is open.
+    pub bias: f32,
+    /// The chance that a point like the others has a bias as large: `(1 + those that have)/(1 + others)`.
+    pub p: f64,
+}
+
+impl Snapshot {
+    /// The points among `new` that are hubs by the standard of the others: their biases are tested
+    /// against the biases of all points that are not new, and the share of false alarms among all
+    /// alarms is kept below `rate` (Benjamini & Hochberg 1995). For a single point that is a test at
+    /// level `rate`.
+    ///
+    /// The test is a rank test: it assumes that an ordinary new point is like the points that are
+    /// there, and nothing about the shape of their biases. With fewer than `1/rate` others there can
+    /// be no alarm.
+    #[expect(clippy::cast_precision_loss, reason = "counts of points are far below 2^53")]
+    pub fn hub_alarms(&self, correction: &Correction, new: &[u32], rate: f64) -> Vec<HubAlarm> {
+        let variant = correction.variant(&vec![true; correction.columns().len()], 1.0);
+        let tested: HashSet<u32> = new.iter().copied().filter(|&row| self.is_live(row)).collect();
+        let others = self.rows().filter(|row| !tested.contains(row));
+        let mut ordinary: Vec<f32> = others.map(|row| variant.bias(row)).collect();
+        ordinary.sort_unstable_by(f32::total_cmp);
+        let alarm = |row| {
+            let bias = variant.bias(row);
+            let as_large = ordinary.len() - ordinary.partition_point(|&other| other < bias);
+            HubAlarm { row, bias, p: (1 + as_large) as f64 / (1 + ordinary.len()) as f64 }
+        };
+        let mut ranked: Vec<HubAlarm> = tested.into_iter().map(alarm).collect();
+        ranked.sort_unstable_by(|a, b| a.p.total_cmp(&b.p).then(a.row.cmp(&b.row)));
+        let count = ranked.len() as f64;
+        let passes = |place: usize| ranked[place].p <= rate * (place + 1) as f64 / count;
+        let kept = (0..ranked.len()).rev().find(|&place| passes(place)).map_or(0, |place| place + 1);
+        ranked.truncate(kept);
+        ranked
+    }
+}
