@@ -53,6 +53,12 @@ impl Occurrence {
         if sum > 0.0 { excess / (2.0 * sum) } else { 0.0 }
     }
 
+    /// The Robin Hood index the same number of places would have if every query drew its answers at
+    /// random; see [`robin_hood_at_random`].
+    pub fn robin_hood_at_random(&self) -> f64 {
+        robin_hood_at_random(self.mean())
+    }
+
     /// The share of points that are never returned.
     pub fn antihub_share(&self) -> f64 {
         let never = self.counts.iter().filter(|&&count| count == 0).count();
@@ -99,4 +105,26 @@ impl Occurrence {
     fn mean(&self) -> f64 {
         if self.counts.is_empty() { 0.0 } else { self.sum() / self.counts.len() as f64 }
     }
+}
+
+/// The Robin Hood index of counts that are Poisson with this mean: what queries that draw their answers
+/// at random come to. A place is then no more often too many than chance has it, so hubness is what an
+/// index has above this.
+///
+/// The mean absolute deviation of a Poisson count is `2·e^{−λ}·λ^{⌊λ⌋+1} / ⌊λ⌋!` (Ramasubban 1958), and
+/// the index is that over `2λ`: the probability of the count `⌊λ⌋`. Nothing counted has 0, as
+/// [`Occurrence::robin_hood`] has it.
+///
+/// # Panics
+/// If the mean is negative or not finite.
+#[expect(clippy::cast_precision_loss, reason = "a mean count is far below 2^53")]
+pub fn robin_hood_at_random(mean: f64) -> f64 {
+    assert!(mean >= 0.0 && mean.is_finite(), "a mean of counts, not {mean}");
+    if mean == 0.0 {
+        return 0.0;
+    }
+    let ln_mean = mean.ln();
+    // Term by term λ/i stays near 1 where it matters; λ^⌊λ⌋ and ⌊λ⌋! alone overflow.
+    let ln_power: f64 = (1..=mean as u64).map(|count| ln_mean - (count as f64).ln()).sum();
+    (ln_power - mean).exp()
 }

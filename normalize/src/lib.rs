@@ -20,7 +20,7 @@ mod statistic;
 
 pub use activation::Activation;
 pub use fit::{Bank, Points, fit_activation, fit_states};
-pub use hubness::Occurrence;
+pub use hubness::{Occurrence, robin_hood_at_random};
 pub use method::{BankKind, Guard, Method, MethodError, Parameter, ParameterKind, Term};
 pub use sinkhorn::fit_potentials;
 pub use statistic::{Block, Gap, KLargest, LogSumExp, Moments, Nearest, State, StateError, Statistic};

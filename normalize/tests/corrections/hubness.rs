@@ -1,6 +1,6 @@
 //! Measures of hubness against published numbers and their definitions.
 
-use dehub_normalize::Occurrence;
+use dehub_normalize::{Occurrence, robin_hood_at_random};
 use proptest::prelude::*;
 use proptest::test_runner::TestRunner;
 
@@ -127,4 +127,47 @@ fn steps_of_the_histogram_follow_each_other_and_hold_every_point() {
             Ok(())
         })
         .expect("the steps hold");
+}
+
+/// The mean absolute deviation summed from the probabilities themselves.
+#[test]
+fn the_index_at_random_is_that_of_poisson_probabilities() {
+    for mean in [0.01_f64, 0.3, 0.999, 1.0, 1.5, 2.0, 7.25, 40.0] {
+        let (mut probability, mut deviation) = ((-mean).exp(), 0.0);
+        for count in 0..400_u32 {
+            deviation += probability * (f64::from(count) - mean).abs();
+            probability *= mean / f64::from(count + 1);
+        }
+        let wanted = deviation / (2.0 * mean);
+        assert!((robin_hood_at_random(mean) - wanted).abs() < 1e-12, "{mean}");
+    }
+    assert_eq!(robin_hood_at_random(0.0), 0.0);
+    // Stirling: e^{−λ}λ^λ/λ! tends to 1/√(2πλ).
+    let large = 250_000.0_f64;
+    assert!((robin_hood_at_random(large) * (std::f64::consts::TAU * large).sqrt() - 1.0).abs() < 1e-6);
+}
+
+#[test]
+fn answers_drawn_at_random_have_the_index_at_random() {
+    let mut state = 20_u64;
+    let mut draw = |points: u64| {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        u32::try_from((state >> 33) % points).expect("below the number of points")
+    };
+    for (points, queries) in [(4000, 300), (4000, 1000), (4000, 3000), (500, 5000)] {
+        let answer = |_| {
+            let mut answer: Vec<u32> = Vec::new();
+            while answer.len() < 10 {
+                let point = draw(points);
+                if !answer.contains(&point) {
+                    answer.push(point);
+                }
+            }
+            answer
+        };
+        let answers: Vec<Vec<u32>> = (0..queries).map(answer).collect();
+        let found = occurrence(usize::try_from(points).expect("small"), 10, &answers);
+        let (index, wanted) = (found.robin_hood(), found.robin_hood_at_random());
+        assert!((index / wanted - 1.0).abs() < 0.04, "{points} points, {queries} queries: {index} {wanted}");
+    }
 }
