@@ -2,14 +2,14 @@
 
 use std::collections::HashMap;
 
-use dehub_eval::{Measure, Qrels, Ranks, evaluate as evaluate_ranks};
+use dehub_eval::{Measure, Qrels, Ranks, evaluate as evaluate_ranks, per_query};
 use dehub_index::{Answer, Question, Snapshot};
 use dehub_normalize::Occurrence;
 use dehub_vector::{PointId, Vector};
 
 use crate::QueryError;
 use crate::execute::Rankings;
-use crate::hubness::{PASS_QUERIES, label};
+use crate::hubness::{Found, PASS_QUERIES, label};
 use crate::query::Ranking;
 
 /// The depths at which hubness is measured.
@@ -60,19 +60,15 @@ pub fn evaluate(
     rankings: &[Ranking],
     measures: &[Measure],
 ) -> Result<Evaluation, QueryError> {
-    if snapshot.is_empty() {
-        return Err(QueryError::NoPoints);
-    }
-    if !queries.iter().any(|query| qrels.contains(&query.id)) {
-        return Err(QueryError::NoQueries(" that the qrels judge: are the ids of both the same?"));
-    }
+    check(snapshot, queries, qrels)?;
     let mut found = vec![None];
     for ranking in rankings {
         found.push(ranking.find(snapshot)?);
     }
     let truth = Truth::find(snapshot, queries, qrels)?;
     let tables: Vec<Rankings<'_>> = found.iter().map(|&found| Rankings::new(found)).collect();
-    let tallies = rank_all(snapshot, queries, &truth, &tables);
+    let deepest = HUB_DEPTHS.into_iter().max().unwrap_or(1);
+    let tallies = rank_all(snapshot, queries, &truth, &tables, deepest);
     let rows = found.iter().zip(tallies).map(|(&found, tally)| {
         let info = found.map(|(correction, _)| correction.info());
         let correction = info.map(|info| format!("{}@{}", info.name, info.version));
@@ -96,6 +92,46 @@ pub fn evaluate(
         not_in_gallery: truth.not_in_gallery,
         rows,
     })
+}
+
+fn check(snapshot: &Snapshot, queries: &[LabelledQuery], qrels: &Qrels) -> Result<(), QueryError> {
+    if snapshot.is_empty() {
+        return Err(QueryError::NoPoints);
+    }
+    if !queries.iter().any(|query| qrels.contains(&query.id)) {
+        return Err(QueryError::NoQueries(" that the qrels judge: are the ids of both the same?"));
+    }
+    Ok(())
+}
+
+/// What one ranking did, query by query.
+pub(crate) struct QueryValues {
+    /// The rows of the best points of each query.
+    pub(crate) lists: Vec<Vec<u32>>,
+    /// The value of the measure for each judged query it has one for, in the order of the queries.
+    pub(crate) values: Vec<f64>,
+}
+
+/// Ranks every point for every query, exactly, and measures each query under each ranking. Lists have
+/// `deepest` rows, or all points if they are fewer.
+pub(crate) fn query_values(
+    snapshot: &Snapshot,
+    queries: &[LabelledQuery],
+    qrels: &Qrels,
+    found: &[Found<'_>],
+    measure: Measure,
+    deepest: usize,
+) -> Result<Vec<QueryValues>, QueryError> {
+    check(snapshot, queries, qrels)?;
+    let truth = Truth::find(snapshot, queries, qrels)?;
+    let tables: Vec<Rankings<'_>> = found.iter().map(|&found| Rankings::new(found)).collect();
+    let tallies = rank_all(snapshot, queries, &truth, &tables, deepest);
+    let values = |tally: Tally| {
+        let ranks = tally.ranks(snapshot, queries, qrels, &truth);
+        let values = ranks.iter().filter_map(|ranks| per_query(ranks, measure)).collect();
+        QueryValues { lists: tally.lists, values }
+    };
+    Ok(tallies.into_iter().map(values).collect())
 }
 
 /// The rows and gains of each query's relevant points.
@@ -156,9 +192,9 @@ fn rank_all(
     queries: &[LabelledQuery],
     truth: &Truth,
     tables: &[Rankings<'_>],
+    deepest: usize,
 ) -> Vec<Tally> {
     let variants: Vec<_> = tables.iter().flat_map(|table| table.variants.iter().cloned()).collect();
-    let deepest = HUB_DEPTHS.into_iter().max().unwrap_or(1);
     let mut tallies: Vec<Tally> = tables.iter().map(|_| Tally::default()).collect();
     for (pass, targets) in queries.chunks(PASS_QUERIES).zip(truth.rows.chunks(PASS_QUERIES)) {
         let vectors: Vec<Vector> = pass.iter().map(|query| query.vector.clone()).collect();
@@ -183,6 +219,24 @@ impl Tally {
         self.gates.extend(gate);
     }
 
+    /// What the judged queries found, in their order.
+    fn ranks(
+        &self,
+        snapshot: &Snapshot,
+        queries: &[LabelledQuery],
+        qrels: &Qrels,
+        truth: &Truth,
+    ) -> Vec<Ranks> {
+        let gallery = u32::try_from(snapshot.len()).expect("rows are numbered by u32");
+        let judged = (0..queries.len()).filter(|&place| qrels.contains(&queries[place].id));
+        let ranks = |place: usize| {
+            let found = self.ranks[place].iter().copied().zip(truth.gains[place].iter().copied()).collect();
+            let ranks = Ranks::new(found, gallery).expect("ranks of distinct live rows, gains above 0");
+            ranks.with_missing(truth.missing_gains[place].clone()).expect("gains above 0")
+        };
+        judged.map(ranks).collect()
+    }
+
     #[expect(clippy::cast_precision_loss, reason = "counts of queries are far below 2^53")]
     fn measure(
         self,
@@ -192,16 +246,7 @@ impl Tally {
         truth: &Truth,
         measures: &[Measure],
     ) -> Vec<(String, f64)> {
-        let gallery = u32::try_from(snapshot.len()).expect("rows are numbered by u32");
-        let judged = (0..queries.len()).filter(|&place| qrels.contains(&queries[place].id));
-        let ranks: Vec<Ranks> = judged
-            .map(|place| {
-                let found =
-                    self.ranks[place].iter().copied().zip(truth.gains[place].iter().copied()).collect();
-                let ranks = Ranks::new(found, gallery).expect("ranks of distinct live rows, gains above 0");
-                ranks.with_missing(truth.missing_gains[place].clone()).expect("gains above 0")
-            })
-            .collect();
+        let ranks = self.ranks(snapshot, queries, qrels, truth);
         let mut values: Vec<(String, f64)> =
             measures.iter().map(Measure::to_string).zip(evaluate_ranks(&ranks, measures)).collect();
         values.retain(|(_, value)| value.is_finite());

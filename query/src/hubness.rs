@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use dehub_index::{Question, Snapshot};
+use dehub_index::{Correction, Question, Snapshot};
 use dehub_normalize::Occurrence;
 use dehub_vector::Vector;
 
@@ -12,6 +12,10 @@ use crate::query::Ranking;
 
 /// Queries answered in one pass over the gallery; bounds memory.
 pub(crate) const PASS_QUERIES: usize = 1024;
+
+/// A ranking that was looked up: raw, or a correction with a factor on it. The correction need not be
+/// installed in the snapshot it ranks, but it must be fitted for it.
+pub(crate) type Found<'a> = Option<(&'a Correction, f32)>;
 
 /// The hubness of one ranking.
 #[derive(Debug, Clone, PartialEq)]
@@ -99,7 +103,7 @@ impl Counter {
     }
 }
 
-pub(crate) fn label(found: Option<(&dehub_index::Correction, f32)>) -> String {
+pub(crate) fn label(found: Found<'_>) -> String {
     match found {
         None => "raw".to_owned(),
         Some((correction, 1.0)) => correction.info().method.to_string(),
@@ -108,10 +112,10 @@ pub(crate) fn label(found: Option<(&dehub_index::Correction, f32)>) -> String {
 }
 
 /// The rows of the best `k`, for each ranking and query.
-fn best_lists(
+pub(crate) fn best_lists(
     snapshot: &Snapshot,
     queries: &[Vector],
-    found: &[Option<(&dehub_index::Correction, f32)>],
+    found: &[Found<'_>],
     k: usize,
 ) -> Result<Vec<Vec<Vec<u32>>>, QueryError> {
     if snapshot.is_empty() {

@@ -12,6 +12,7 @@ mod hubness;
 mod influence;
 mod plan;
 mod query;
+mod tune;
 
 pub use error::QueryError;
 pub use evaluate::{EvalRow, Evaluation, LabelledQuery, evaluate};
@@ -21,5 +22,9 @@ pub use hubness::{Comparison, HubnessRow, compare, hubness};
 pub use influence::{Influence, PointBias, influences, leaks, point_biases};
 pub use plan::{Engine, Plan, plan};
 pub use query::{BATCH_QUERIES_MAX, LIMIT_DEFAULT, LIMIT_MAX, Query, Ranking, Search, Settings, Source};
+pub use tune::{
+    Estimate, Evidence, Finding, QUERIES_MIN, ROUNDS_MAX, ROUNDS_MIN, RawRow, Reason, TuneError, TuneMethods,
+    TuneOptions, TuneReport, TuneRow, Verdict, score_deviation, tune, tune_methods,
+};
 
 pub use dehub_normalize::{BankKind, Method, MethodError};

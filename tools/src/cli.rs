@@ -46,6 +46,8 @@ pub(crate) enum Command {
     Hubs(Hubs),
     /// Measure raw and corrected retrieval against judgements.
     Eval(Eval),
+    /// Choose a correction, or none, by what each does to recent or judged queries.
+    Tune(Tune),
     /// Show the collections, or one of them.
     Info(Info),
     /// Delete points, a correction, or a whole collection.
@@ -255,6 +257,43 @@ pub(crate) struct Eval {
     /// A measure: R@k, MdR, MnR, MRR@k, nDCG@k or AUC [default: the usual ones]; may be repeated.
     #[arg(long, value_name = "MEASURE")]
     pub measure: Vec<String>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Tune {
+    /// The collection.
+    pub collection: String,
+    /// The query bank to fit from [default: the only one].
+    #[arg(long, value_name = "NAME")]
+    pub bank: Option<String>,
+    /// The gallery bank, for methods that use one [default: the only one].
+    #[arg(long, value_name = "NAME")]
+    pub gallery_bank: Option<String>,
+    /// Queries as users ask them, none of them in the bank. With --qrels their ids come from the file or
+    /// from --meta.
+    #[arg(long, value_name = "FILE")]
+    pub queries: Option<PathBuf>,
+    #[command(flatten)]
+    pub format: VectorFile,
+    /// Judgements in TREC form: query, 0, point, relevance. Without them hubness decides.
+    #[arg(long, value_name = "FILE", requires = "queries")]
+    pub qrels: Option<PathBuf>,
+    /// A method to choose from, with its parameters [default: IS, NNN and CSLS over a grid, and IS at the
+    /// scale of the scores]; may be repeated.
+    #[arg(long, short, value_name = "METHOD")]
+    pub method: Vec<String>,
+    /// Decides the draws of the resampling.
+    #[arg(long, default_value_t = 0)]
+    pub seed: u64,
+    /// Rounds of resampling.
+    #[arg(long, value_name = "N", default_value_t = 1000)]
+    pub rounds: usize,
+    /// Fit the choice under this name, if there is one. It serves those who ask for it.
+    #[arg(long, value_name = "NAME")]
+    pub install: Option<String>,
+    /// Fit the best correction even if the choice is none.
+    #[arg(long, requires = "install")]
+    pub force: bool,
 }
 
 #[derive(Debug, Args)]

@@ -1,10 +1,13 @@
 //! Files as points, bank entries and queries.
 
+use std::fs;
 use std::path::Path;
 
-use anyhow::Context;
+use anyhow::{Context, bail};
+use dehub_eval::Qrels;
 use dehub_format::{ReadOptions, Reader};
 use dehub_index::{CollectionConfig, Payload, PointInput};
+use dehub_query::LabelledQuery;
 use dehub_vector::{PointId, Vector};
 
 use crate::cli::VectorFile;
@@ -88,11 +91,47 @@ fn optional<T>(column: Option<Vec<T>>, count: usize) -> impl Iterator<Item = Opt
 
 /// Every row of a file as a query of a collection.
 pub(crate) fn queries(file: &Path, config: &CollectionConfig) -> anyhow::Result<Vec<Vector>> {
-    let mut queries = Vec::new();
-    for batch in open_plain(file)? {
+    all(file, open_plain(file)?, |row| row.query(file, config))
+}
+
+/// The rows of a file that the options take, as queries of a collection.
+pub(crate) fn chosen_queries(
+    file: &Path,
+    format: &VectorFile,
+    config: &CollectionConfig,
+) -> anyhow::Result<Vec<Vector>> {
+    all(file, open(file, format)?, |row| row.query(file, config))
+}
+
+/// The rows of a file as queries with the ids their judgements are under.
+pub(crate) fn labelled_queries(
+    file: &Path,
+    format: &VectorFile,
+    config: &CollectionConfig,
+) -> anyhow::Result<Vec<LabelledQuery>> {
+    all(file, open(file, format)?, |row| {
+        let Some(id) = &row.id else {
+            bail!(
+                "{}: the queries have no ids, so no judgement can be found: name a .jsonl file with --meta",
+                file.display()
+            );
+        };
+        Ok(LabelledQuery { id: id.to_string(), vector: row.query(file, config)? })
+    })
+}
+
+/// Reads a file of judgements.
+pub(crate) fn qrels(file: &Path) -> anyhow::Result<Qrels> {
+    let text = fs::read_to_string(file).with_context(|| file.display().to_string())?;
+    Ok(Qrels::parse(&file.display().to_string(), &text)?)
+}
+
+fn all<T>(file: &Path, reader: Reader, read: impl Fn(&Row) -> anyhow::Result<T>) -> anyhow::Result<Vec<T>> {
+    let mut found = Vec::new();
+    for batch in reader {
         for row in rows(file, batch?)? {
-            queries.push(row.query(file, config)?);
+            found.push(read(&row)?);
         }
     }
-    Ok(queries)
+    Ok(found)
 }

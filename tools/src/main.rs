@@ -51,6 +51,7 @@ fn run(cli: Cli) -> anyhow::Result<Outcome> {
         Command::Search(command) => commands::search::run(&context, &command),
         Command::Hubs(command) => commands::hubs::run(&context, &command),
         Command::Eval(command) => commands::eval::run(&context, &command),
+        Command::Tune(command) => commands::tune::run(&context, &command),
         Command::Info(command) => commands::info::run(&context, &command),
         Command::Delete(command) => commands::delete::run(&context, &command),
         Command::Serve(command) => commands::serve::run(&context, command),

@@ -1,11 +1,7 @@
 //! `dehub eval`.
 
-use std::fs;
-
-use anyhow::{Context as _, bail};
-use dehub_eval::{Measure, Qrels};
-use dehub_index::Snapshot;
-use dehub_query::{Evaluation, LabelledQuery, Ranking, evaluate, leaks};
+use dehub_eval::Measure;
+use dehub_query::{Evaluation, Ranking, evaluate, leaks};
 use serde_json::{Map, Value, json};
 
 use super::hubs::rankings;
@@ -21,9 +17,8 @@ const NAMED_MAX: usize = 5;
 pub(crate) fn run(context: &Context, command: &Eval) -> anyhow::Result<Outcome> {
     let collection = context.collection(&command.collection)?;
     let snapshot = collection.snapshot();
-    let queries = queries(command, &snapshot)?;
-    let qrels = fs::read_to_string(&command.qrels).with_context(|| command.qrels.display().to_string())?;
-    let qrels = Qrels::parse(&command.qrels.display().to_string(), &qrels)?;
+    let queries = load::labelled_queries(&command.queries, &command.format, snapshot.config())?;
+    let qrels = load::qrels(&command.qrels)?;
     let measures = measures(&command.measure)?;
     let corrected: Vec<Ranking> = rankings(&snapshot, &command.correction).split_off(1);
     let bar = context.output.progress("evaluating", None);
@@ -39,23 +34,6 @@ pub(crate) fn run(context: &Context, command: &Eval) -> anyhow::Result<Outcome> 
     }
     context.output.result(&to_json(&evaluation), || describe(&evaluation))?;
     Ok(Outcome::Done)
-}
-
-fn queries(command: &Eval, snapshot: &Snapshot) -> anyhow::Result<Vec<LabelledQuery>> {
-    let mut queries = Vec::new();
-    for batch in load::open(&command.queries, &command.format)? {
-        for row in load::rows(&command.queries, batch?)? {
-            let Some(id) = &row.id else {
-                bail!(
-                    "{}: the queries have no ids, so no judgement can be found: name a .jsonl file with --meta",
-                    command.queries.display()
-                );
-            };
-            let vector = row.query(&command.queries, snapshot.config())?;
-            queries.push(LabelledQuery { id: id.to_string(), vector });
-        }
-    }
-    Ok(queries)
 }
 
 fn measures(named: &[String]) -> anyhow::Result<Vec<Measure>> {

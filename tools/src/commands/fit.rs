@@ -53,7 +53,11 @@ fn inputs(command: &Fit, snapshot: &Snapshot) -> anyhow::Result<Vec<FitInput>> {
 }
 
 /// The bank named, or the only one of its kind.
-fn choose_bank(snapshot: &Snapshot, named: Option<&str>, kind: BankKind) -> anyhow::Result<Option<Name>> {
+pub(crate) fn choose_bank(
+    snapshot: &Snapshot,
+    named: Option<&str>,
+    kind: BankKind,
+) -> anyhow::Result<Option<Name>> {
     if let Some(name) = named {
         return Ok(Some(name.parse()?));
     }

@@ -11,6 +11,7 @@ pub(crate) mod import;
 pub(crate) mod info;
 pub(crate) mod search;
 pub(crate) mod serve;
+pub(crate) mod tune;
 
 use std::sync::Arc;
 
