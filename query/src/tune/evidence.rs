@@ -21,19 +21,45 @@ pub(super) struct Hubness {
 impl Hubness {
     pub(super) fn new(lists: &[Lists], points: usize, queries: usize, options: &TuneOptions) -> Hubness {
         let found = indices(lists, points, queries, options.seed, options.rounds);
-        let at_random =
-            |queries: usize| robin_hood_at_random(count(queries * options.k.min(points)) / count(points));
+        let k = options.k.min(points);
+        let at_random = |queries: usize| robin_hood_at_random(count(queries * k) / count(points));
         // A half has fewer places a point, and its own baseline.
         let (whole, half) = (at_random(queries), at_random(queries / 2));
-        let in_halves = found.halves.iter().map(|line| line[0] - half).collect();
-        let excess = Estimate::about(found.whole[0] - whole, in_halves);
+        let in_halves: Vec<f64> = found.halves.iter().map(|line| line[0] - half).collect();
+        let excess = excess(found.whole[0] - whole, &in_halves);
         let share = |ranking: usize| {
-            let of = |line: &[f64], at_random: f64| (line[0] - line[ranking]) / (line[0] - at_random);
-            Estimate::about(of(&found.whole, whole), found.halves.iter().map(|line| of(line, half)).collect())
+            let removed: Vec<f64> = found.halves.iter().map(|line| line[0] - line[ranking]).collect();
+            share((found.whole[0] - found.whole[ranking]) / excess.value, &removed, &in_halves)
         };
-        let shares = (excess.low > 0.0).then(|| (1..lists.len()).map(share).collect());
+        let is_beyond_chance = excess.low > 0.0 && mean(&in_halves) > 0.0;
+        let shares = is_beyond_chance.then(|| (1..lists.len()).map(share).collect());
         Hubness { robin_hood: found.whole, at_random: whole, excess, shares }
     }
+}
+
+/// How much more excess all queries may show than half of them: where few points occur twice, repeats
+/// come from pairs of queries, and half the queries make a quarter of the pairs.
+const GROWTH_MAX: f64 = 4.0;
+
+/// The excess of all queries, from its value and those of halves. The error grows with the queries as
+/// the excess itself does.
+fn excess(value: f64, in_halves: &[f64]) -> Estimate {
+    let of_half = mean(in_halves);
+    let growth = if of_half > 0.0 { (value / of_half).clamp(1.0, GROWTH_MAX) } else { 1.0 };
+    Estimate::about(value, in_halves.iter().map(|it| growth * it).collect())
+}
+
+/// A part of the excess, from its value and what halves have removed and in excess. The error is that of
+/// a half's ratio to first order: the ratios themselves have no mean when an excess may be near 0.
+fn share(value: f64, removed: &[f64], in_halves: &[f64]) -> Estimate {
+    let of_half = mean(in_halves);
+    let ratio = mean(removed) / of_half;
+    let error = |(removed, excess): (&f64, &f64)| (removed - ratio * excess) / of_half;
+    Estimate::about(value, removed.iter().zip(in_halves).map(error).collect())
+}
+
+fn mean(numbers: &[f64]) -> f64 {
+    numbers.iter().sum::<f64>() / count(numbers.len())
 }
 
 /// The nDCG of all rankings, raw first, and what corrections gain.
@@ -85,4 +111,72 @@ fn held_out(values: &[Vec<f64>], seed: u64) -> Vec<f64> {
         }
     }
     gains
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const POINTS: usize = 800;
+
+    /// Answers of queries that draw points alike (`tilt` 1) or the more often the lower (2, 3 …).
+    fn answers(draws: &mut Draws, queries: usize, tilt: usize) -> Vec<Vec<u32>> {
+        let mut answer = || {
+            let mut answer: Vec<u32> = Vec::new();
+            while answer.len() < 10 {
+                let point = (0..tilt).map(|_| draws.below(POINTS)).min().expect("drawn");
+                let point = u32::try_from(point).expect("small");
+                if !answer.contains(&point) {
+                    answer.push(point);
+                }
+            }
+            answer
+        };
+        (0..queries).map(|_| answer()).collect()
+    }
+
+    /// Mean claimed error, and the spread of the values, of 60 samples of queries.
+    fn claimed_and_found(estimates: &[Estimate]) -> (f64, f64) {
+        let values: Vec<f64> = estimates.iter().map(|it| it.value).collect();
+        let squares: Vec<f64> = values.iter().map(|it| (it - mean(&values)).powi(2)).collect();
+        let widths: Vec<f64> = estimates.iter().map(|it| (it.high - it.low) / (2.0 * 1.96)).collect();
+        (mean(&widths), mean(&squares).sqrt())
+    }
+
+    fn samples(queries: usize, tilts: [usize; 2]) -> Vec<Hubness> {
+        let sample = |seed| {
+            let mut draws = Draws::new(seed, 9, 0);
+            let lists = tilts.map(|tilt| Lists::new(10, &answers(&mut draws, queries, tilt)));
+            Hubness::new(
+                &lists,
+                POINTS,
+                queries,
+                &TuneOptions { seed, rounds: 200, ..TuneOptions::default() },
+            )
+        };
+        (0..60).map(sample).collect()
+    }
+
+    #[test]
+    fn intervals_are_as_wide_as_samples_differ_or_somewhat_wider() {
+        for queries in [100, 240, 800] {
+            let found = samples(queries, [3, 2]);
+            let excesses: Vec<Estimate> = found.iter().map(|it| it.excess).collect();
+            let shares: Vec<Estimate> =
+                found.iter().map(|it| it.shares.as_ref().expect("beyond chance")[0]).collect();
+            for estimates in [excesses, shares] {
+                let (claimed, found) = claimed_and_found(&estimates);
+                assert!((0.8..2.5).contains(&(claimed / found)), "{queries}: {claimed} {found}");
+            }
+        }
+    }
+
+    #[test]
+    fn answers_drawn_at_random_seldom_look_like_hubs() {
+        for queries in [100, 240, 800] {
+            let found = samples(queries, [1, 1]);
+            let hubs = found.iter().filter(|it| it.shares.is_some()).count();
+            assert!(hubs <= 5, "{queries} queries: {hubs} of 60");
+        }
+    }
 }

@@ -127,8 +127,8 @@ pub(super) struct Indices {
 ///
 /// Drawing with replacement would count some queries twice and so make hubs of what they return: the
 /// index of a hubless gallery would rise, and more so than that of one with hubs. A half has no query
-/// twice, and the spread over halves estimates the spread over whole samples (McCarthy 1969): leaving
-/// out half of them doubles a variance and being drawn from them halves it.
+/// twice, and the spread of a mean over halves is that over whole samples (McCarthy 1969): half the
+/// queries double a variance, and being drawn from the same ones halves it.
 pub(super) fn indices(lists: &[Lists], points: usize, queries: usize, seed: u64, rounds: usize) -> Indices {
     let all: Vec<u32> = (0..).take(queries).collect();
     let whole = lists.par_iter().map(|lists| lists.robin_hood(points, &all, &mut Vec::new())).collect();
@@ -158,4 +158,37 @@ pub(super) fn means(differences: &[Vec<f64>], seed: u64, rounds: usize) -> Vec<E
         Estimate::about(mean, lines.iter().map(|line| line[place]).collect())
     };
     differences.iter().enumerate().map(estimate).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_interval_of_a_mean_is_that_of_its_standard_error() {
+        let mut draws = Draws::new(5, 9, 0);
+        let list: Vec<f64> = (0..400).map(|_| count(draws.below(1000)) / 1000.0).collect();
+        let [estimate] = means(&[list.clone()], 3, 2000)[..] else { panic!("one list") };
+        let mean = list.iter().sum::<f64>() / 400.0;
+        let error = (list.iter().map(|it| (it - mean).powi(2)).sum::<f64>() / 400.0 / 400.0).sqrt();
+        assert!((estimate.value - mean).abs() < 1e-12);
+        for (end, side) in [(estimate.low, -1.96), (estimate.high, 1.96)] {
+            assert!((end - (mean + side * error)).abs() < 0.2 * error, "{estimate:?}");
+        }
+    }
+
+    #[test]
+    fn a_half_has_no_query_twice_and_every_query_its_turn() {
+        let mut turns = [0; 31];
+        for round in 0..400 {
+            let mut order: Vec<u32> = (0..31).collect();
+            Draws::new(4, 1, round).shuffle(&mut order, 15);
+            let mut half = order[..15].to_vec();
+            half.iter().for_each(|&query| turns[query as usize] += 1);
+            half.sort_unstable();
+            half.dedup();
+            assert_eq!(half.len(), 15);
+        }
+        assert!(turns.iter().all(|turn| (150..240).contains(turn)), "{turns:?}");
+    }
 }

@@ -3,6 +3,7 @@
 mod answers;
 mod measures;
 mod plans;
+mod tuning;
 
 use std::sync::Arc;
 

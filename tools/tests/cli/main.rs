@@ -4,6 +4,7 @@ mod bad_input;
 mod expected;
 mod serving;
 mod settings;
+mod tuning;
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};

@@ -65,9 +65,10 @@ fn wrong_usage_exits_with_two() {
 fn every_command_explains_itself() {
     let dehub = Dehub::new();
     let all = dehub.ok(&["--help"]).stdout;
-    for command in
-        ["create", "import", "bank", "fit", "search", "hubs", "eval", "info", "delete", "serve", "demo"]
-    {
+    for command in [
+        "create", "import", "bank", "fit", "search", "hubs", "eval", "tune", "info", "delete", "serve",
+        "demo",
+    ] {
         assert!(all.contains(&format!("  {command}")), "{command} is missing in --help");
         assert!(dehub.ok(&[command, "--help"]).stdout.contains("Usage:"), "{command} --help");
     }
