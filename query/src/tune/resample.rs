@@ -168,7 +168,7 @@ mod tests {
     fn the_interval_of_a_mean_is_that_of_its_standard_error() {
         let mut draws = Draws::new(5, 9, 0);
         let list: Vec<f64> = (0..400).map(|_| count(draws.below(1000)) / 1000.0).collect();
-        let [estimate] = means(&[list.clone()], 3, 2000)[..] else { panic!("one list") };
+        let [estimate] = means(std::slice::from_ref(&list), 3, 2000)[..] else { panic!("one list") };
         let mean = list.iter().sum::<f64>() / 400.0;
         let error = (list.iter().map(|it| (it - mean).powi(2)).sum::<f64>() / 400.0 / 400.0).sqrt();
         assert!((estimate.value - mean).abs() < 1e-12);

@@ -4,7 +4,7 @@ use anyhow::bail;
 use dehub_index::{Collection, FitInput, Name, Snapshot};
 use dehub_query::{
     BankKind, Estimate, Evidence, LabelledQuery, Method, Reason, TuneMethods, TuneOptions, TuneReport,
-    TuneRow, score_deviation, tune, tune_methods,
+    TuneRow, leaks, score_deviation, tune, tune_methods,
 };
 use dehub_vector::Vector;
 use serde_json::{Value, json};
@@ -22,6 +22,7 @@ pub(crate) fn run(context: &Context, command: &Tune) -> anyhow::Result<Outcome> 
     let asked = Asked::read(command, &collection.snapshot())?;
     let deviation = score_deviation(&collection.snapshot(), &asked.vectors)?;
     let (inputs, left_out) = inputs(command, &collection.snapshot(), deviation)?;
+    note_leaks(context, &collection.snapshot(), &inputs, &asked.vectors);
     let bar = context.output.progress("fitting", None);
     let (snapshot, corrections) = collection.rehearse(&inputs)?;
     bar.finish_and_clear();
@@ -97,6 +98,17 @@ fn inputs(
         inputs.push(FitInput { name, method, query_bank, gallery_bank });
     }
     Ok((inputs, left_out))
+}
+
+/// What a correction does to the queries it is fitted from says little of what it does to others.
+fn note_leaks(context: &Context, snapshot: &Snapshot, inputs: &[FitInput], queries: &[Vector]) {
+    let is_used = |bank: &Name| inputs.iter().any(|input| input.query_bank.as_ref() == Some(bank));
+    for (bank, held) in leaks(snapshot, queries).into_iter().filter(|(bank, _)| is_used(bank)) {
+        context.output.note(format!(
+            "warning: bank `{bank}` holds {held} of the queries: corrections fitted from it look better than \
+             they are"
+        ));
+    }
 }
 
 /// A correction that was installed.

@@ -101,6 +101,16 @@ fn a_choice_is_installed_on_a_yes_or_by_force() {
 }
 
 #[test]
+fn queries_that_the_bank_holds_are_warned_of() {
+    let dehub = wordnet("200", "150");
+    let bank = testdata("wordnet/queries_bank.npy");
+    let same = dehub.ok(&["tune", "x", "--queries", &bank, "--limit", "200", "-m", "CSLS(k=5)"]);
+    assert!(same.stderr.contains("`glosses` holds 150 of the queries"), "{}", same.stderr);
+    let other = dehub.ok(&["tune", "x", "--queries", &queries(), "-m", "CSLS(k=5)"]);
+    assert!(!other.stderr.contains("warning"), "{}", other.stderr);
+}
+
+#[test]
 fn what_cannot_be_tuned_is_refused_by_name() {
     let dehub = wordnet("200", "100");
     let (queries, qrels) = (queries(), testdata("wordnet/qrels.txt"));
