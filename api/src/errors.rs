@@ -169,6 +169,7 @@ pub(crate) fn write(error: &WriteError, written: &Written<'_>) -> Problem {
         }
         WriteError::EmptyGallery { .. } => new(NO_POINTS).at(written.list()),
         WriteError::EmptyBank { bank } => new(EMPTY_BANK).at(written.bank_field(bank).unwrap_or_default()),
+        WriteError::ReservedName { .. } => new(INVALID_NAME),
         WriteError::Metric { metric, .. } => new(INVALID_METHOD).at("/method").found(metric),
         WriteError::MoreThanBank { wanted, found, .. } => {
             new(MORE_THAN_BANK).at(written.k_field()).wanted(format_args!("at most {found}")).found(wanted)

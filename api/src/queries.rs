@@ -63,7 +63,7 @@ struct HitReply {
     scale: f32,
     /// Its rank in the exact raw ranking, from 1, when an explanation was asked for.
     #[serde(skip_serializing_if = "Option::is_none")]
-    raw_rank: Option<u32>,
+    rank_raw: Option<u32>,
     #[serde(flatten)]
     parts: Parts,
 }
@@ -295,9 +295,9 @@ fn hit_replies(
     let points = snapshot.points(&rows).map_err(|error| errors::read(&error))?;
     let reply = |(place, (mut point, hit)): (usize, (Point, &Hit))| {
         let parts = selection.parts(snapshot, hit.row, &mut point)?;
-        let raw_rank = ranks.and_then(|ranks| ranks.get(place).copied());
+        let rank_raw = ranks.and_then(|ranks| ranks.get(place).copied());
         let Hit { score, raw_score, bias, scale, .. } = *hit;
-        Ok(HitReply { id: point.id, score, raw_score, bias, scale, raw_rank, parts })
+        Ok(HitReply { id: point.id, score, raw_score, bias, scale, rank_raw, parts })
     };
     points.into_iter().zip(hits).enumerate().map(reply).collect()
 }

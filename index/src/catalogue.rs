@@ -104,7 +104,6 @@ impl Catalogue {
         remove(&beside).and_then(|()| fs::create_dir_all(&beside)).map_err(fault)?;
         Collection::create(&beside, config).map(drop).inspect_err(|_| _ = remove(&beside))?;
         fs::rename(&beside, &path).and_then(|()| sync(&self.folder.join("collections"))).map_err(fault)?;
-        // Someone may still hold a snapshot of a deleted collection of this name, and its lock.
         let collection = Arc::new(Collection::open(&path).inspect_err(|_| _ = remove(&path))?);
         open.insert(name.clone(), Arc::clone(&collection));
         Ok(collection)

@@ -52,10 +52,12 @@ pub enum GraphBuild {
 impl Collection {
     /// Makes a collection in the new folder `path`.
     pub(crate) fn create(path: &Path, config: CollectionConfig) -> Result<Collection, OpenError> {
-        let store = Store::create(&store_path(path), &FAMILIES)?;
-        let mut batch = Batch::default();
         // The standard library keys its hashers at random; that is random enough for a name.
         let identity = RandomState::new().build_hasher().finish();
+        // A store's folder is its own: one that readers of a deleted collection of this name still
+        // hold cannot be in its way.
+        let store = Store::create(&path.join(format!("{STORE}{identity:016x}")), &FAMILIES)?;
+        let mut batch = Batch::default();
         batch.put(META, CONFIG_KEY, &to_json(&StoredConfig::new(&config, identity)));
         let wrap = |source| OpenError::Create { path: path.to_owned(), source };
         store.commit(batch, Durability::Strict).map_err(wrap)?;
@@ -253,8 +255,16 @@ fn snapshot(store: &Arc<Store>, state: &State) -> Snapshot {
     }
 }
 
+/// How the folder of a collection's store starts.
+const STORE: &str = "store-";
+
+/// The store of a collection; where there is none, a path that does not exist.
 fn store_path(collection: &Path) -> PathBuf {
-    collection.join("store")
+    let folders = fs::read_dir(collection).into_iter().flatten().flatten().map(|entry| entry.path());
+    let is_store = |path: &PathBuf| {
+        path.file_name().and_then(|name| name.to_str()).is_some_and(|name| name.starts_with(STORE))
+    };
+    folders.filter(is_store).min().unwrap_or_else(|| collection.join(STORE))
 }
 
 fn graph_path(collection: &Path) -> PathBuf {

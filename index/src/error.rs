@@ -173,6 +173,12 @@ pub enum WriteError {
         /// The bank.
         bank: Name,
     },
+    /// A name that means the raw ranking.
+    #[error("a correction cannot be called `{name}`: that is what the raw ranking is asked for by")]
+    ReservedName {
+        /// The name.
+        name: Name,
+    },
     /// A method that has no meaning under the collection's metric.
     #[error("{method} cannot be fitted under {metric}: {reason}")]
     Metric {
@@ -296,6 +302,7 @@ impl WriteError {
             | WriteError::BankKind { .. }
             | WriteError::EmptyGallery { .. }
             | WriteError::EmptyBank { .. }
+            | WriteError::ReservedName { .. }
             | WriteError::Metric { .. }
             | WriteError::MoreThanBank { .. }
             | WriteError::MoreThanPoints { .. }

@@ -120,7 +120,11 @@ impl Graph {
     ) -> Graph {
         let covered = u32::try_from(vectors.len()).expect("rows are numbered by u32");
         let groups = group_equal(vectors, rows);
-        let hnsw = insert_all(vectors, &groups, metric, config);
+        // A pool of its own: in the shared one, searches and fits would queue behind the whole build.
+        let hnsw = match rayon::ThreadPoolBuilder::new().build() {
+            Ok(pool) => pool.install(|| insert_all(vectors, &groups, metric, config)),
+            Err(_) => insert_all(vectors, &groups, metric, config),
+        };
         let layers = flatten(&hnsw, groups.len());
         let entry = layers.last().and_then(|top| match (top.nodes.first(), groups.is_empty()) {
             (Some(&first), _) => Some(first),

@@ -51,7 +51,7 @@ impl<'a> Variant<'a> {
 
     /// `Σ weight·column` of a row.
     pub fn bias(&self, row: u32) -> f32 {
-        self.terms.iter().map(|&(column, weight)| weight * column.at(row)).sum()
+        self.terms.iter().fold(0.0, |bias, &(column, weight)| bias + weight * column.at(row))
     }
 
     /// The score of a row whose similarity is known. Similarities are 32-bit sums, and so is this.

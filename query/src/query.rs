@@ -1,6 +1,7 @@
 //! Queries as they are asked, and checked against a snapshot.
 
 use dehub_index::{Correction, Snapshot};
+use dehub_normalize::Method;
 use dehub_vector::{PointId, Vector};
 
 use crate::QueryError;
@@ -129,7 +130,9 @@ impl Ranking {
         if !(0.0..=WEIGHT_MAX).contains(weight) {
             return Err(QueryError::Weight { found: *weight });
         }
-        match snapshot.correction(correction) {
+        // A method may be written in more ways than its label, which names the correction by default.
+        let by_label = || snapshot.correction(&correction.parse::<Method>().ok()?.to_string());
+        match snapshot.correction(correction).or_else(by_label) {
             Some(found) => Ok((*weight > 0.0).then_some((found, *weight))),
             None => {
                 let names: Vec<_> =

@@ -70,10 +70,21 @@ fn report(error: &anyhow::Error, json: bool) {
     let mut stderr = io::stderr().lock();
     // A closed standard error is no reason to fail differently.
     _ = if json {
-        writeln!(stderr, "{}", serde_json::json!({ "error": format!("{error:#}") }))
+        writeln!(stderr, "{}", serde_json::json!({ "error": message(error) }))
     } else {
-        writeln!(stderr, "error: {error:#}")
+        writeln!(stderr, "error: {}", message(error))
     };
+}
+
+/// An error with its causes, but for those it tells already.
+fn message(error: &anyhow::Error) -> String {
+    let mut message = error.to_string();
+    for cause in error.chain().skip(1).map(ToString::to_string) {
+        if !message.contains(&cause) {
+            message = format!("{message}: {cause}");
+        }
+    }
+    message
 }
 
 fn is_closed_pipe(error: &anyhow::Error) -> bool {

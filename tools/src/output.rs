@@ -79,8 +79,10 @@ impl Output {
 pub(crate) fn table(head: &[&str], left: usize, rows: impl IntoIterator<Item = Vec<String>>) -> String {
     let mut table = Table::new();
     table.load_preset(presets::NOTHING).set_header(head);
+    // What a stored text could do to a terminal is shown, not done.
+    let visible = |cell: String| cell.replace(|c: char| c.is_control() && c != '\n', "\u{fffd}");
     for row in rows {
-        table.add_row(row);
+        table.add_row(row.into_iter().map(visible));
     }
     for column in table.column_iter_mut() {
         column.set_padding((0, 2));

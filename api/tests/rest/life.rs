@@ -78,7 +78,7 @@ fn a_correction_takes_a_hub_off_the_top() {
     for (point, raw_rank) in corrected["points"].as_array().expect("points").iter().zip([2, 1, 3]) {
         let number = |name: &str| point[name].as_f64().expect("a number");
         assert!((number("score") - (number("raw_score") - number("bias"))).abs() < 1e-6, "{point}");
-        assert_eq!(point["raw_rank"], raw_rank);
+        assert_eq!(point["rank_raw"], raw_rank);
     }
 
     let weightless =

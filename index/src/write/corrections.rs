@@ -38,6 +38,10 @@ impl Draft<'_> {
                 let kinds = wanted.entry(name.clone()).or_default();
                 let gate = input.method.gate().map(|k| SetKind::Activation { k });
                 for kind in std::iter::once(SetKind::of(statistic)).chain(gate) {
+                    // Potentials are balanced between the points there are: a new fit means new ones.
+                    if statistic.has_potentials() && !kinds.contains(&kind) {
+                        self.next.find_set(name, kind).into_iter().for_each(|old| self.remove_set(old));
+                    }
                     let ready = self.next.find_set(name, kind).is_some() || kinds.contains(&kind);
                     if !ready {
                         kinds.push(kind);
@@ -131,6 +135,9 @@ fn bank_of(input: &FitInput, kind: BankKind) -> Option<&Name> {
 
 fn check(state: &State, input: &FitInput) -> Result<(), WriteError> {
     let method = input.method.to_string();
+    if ["none", "raw"].iter().any(|reserved| input.name.as_str().eq_ignore_ascii_case(reserved)) {
+        return Err(WriteError::ReservedName { name: input.name.clone() });
+    }
     if let Some(reason) = input.method.refuses(state.config.metric) {
         return Err(WriteError::Metric { method, metric: state.config.metric, reason });
     }

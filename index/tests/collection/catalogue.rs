@@ -6,7 +6,7 @@ use std::path::Path;
 use dehub_index::{Blame, Catalogue, CatalogueError, Name};
 use dehub_vector::Metric;
 
-use crate::made::{config, name, point};
+use crate::made::{config, name, point, store_folder};
 
 fn names(catalogue: &Catalogue) -> Vec<String> {
     catalogue.names().expect("a readable folder").iter().map(Name::to_string).collect()
@@ -86,12 +86,14 @@ fn a_snapshot_outlives_the_collection_it_is_of() {
     drop(made);
     catalogue.delete(&name("x")).expect("there");
     assert_eq!(snapshot.points(&[0]).expect("still readable")[0].id, 1.into());
-    // The store is locked by its path, so the name has to wait for the last reader.
-    let error = catalogue.create(&name("x"), config(3, Metric::Dot)).err().expect("still read");
-    assert_eq!(error.blame(), Blame::Environment);
-    assert!(names(&catalogue).is_empty(), "{error}");
+    // The name is free at once, whoever still reads what had it.
+    let again = catalogue.create(&name("x"), config(3, Metric::Dot)).expect("free");
+    again.upsert(&[point(2, &[1.0, 2.0, 3.0])]).expect("a good point");
+    assert_eq!(snapshot.points(&[0]).expect("still readable")[0].id, 1.into());
     drop(snapshot);
-    assert!(catalogue.create(&name("x"), config(3, Metric::Dot)).expect("free").snapshot().is_empty());
+    drop((again, catalogue));
+    let reopened = Catalogue::new(folder.path()).get(&name("x")).expect("whole");
+    assert_eq!(reopened.snapshot().points(&[0]).expect("readable")[0].id, 2.into());
 }
 
 /// What a crash may leave behind: folders that were being made or deleted.
@@ -127,7 +129,7 @@ fn a_collection_that_does_not_open_can_still_be_deleted() {
     let folder = tempfile::tempdir().expect("a folder for the test");
     let made = Catalogue::new(folder.path()).create(&name("x"), config(3, Metric::Cosine)).expect("free");
     drop(made);
-    let current = folder.path().join("collections/x/store/CURRENT");
+    let current = store_folder(&folder.path().join("collections/x")).join("CURRENT");
     fs::write(current, "nonsense").expect("writable");
     let catalogue = Catalogue::new(folder.path());
     assert!(matches!(catalogue.get(&name("x")), Err(CatalogueError::Open(_))));

@@ -8,7 +8,7 @@ use dehub_store::{Batch, Durability, Family, Store};
 use dehub_vector::{Metric, Vector};
 
 use crate::dump::dump;
-use crate::made::{Numbers, config, fit, gallery, name, points, queries};
+use crate::made::{Numbers, config, fit, gallery, name, points, queries, store_folder};
 
 const META: Family = Family::new("meta");
 const IDS: Family = Family::new("ids");
@@ -38,7 +38,7 @@ fn make(folder: &Path) {
 }
 
 fn with_store<T>(folder: &Path, change: impl FnOnce(&Store) -> T) -> T {
-    change(&Store::open(&folder.join("collections/x/store"), &FAMILIES).expect("a closed store"))
+    change(&Store::open(&store_folder(&folder.join("collections/x")), &FAMILIES).expect("a closed store"))
 }
 
 fn put(store: &Store, family: Family, key: &[u8], value: Option<&[u8]>) {

@@ -291,3 +291,27 @@ fn a_bank_from_the_gallery_leaves_each_point_out_of_its_own_sum() {
         assert!((value - wanted).abs() < 1e-6, "point {own}: {value}, wanted {wanted}");
     }
 }
+
+#[test]
+fn a_refit_of_sinkhorn_balances_the_points_that_came_since() {
+    let mut numbers = Numbers(71);
+    let (first, later) = (numbers.vectors(30, DIM), numbers.vectors(90, DIM));
+    let bank = numbers.vectors(50, DIM);
+    let label = "SN(tau=0.05,n=5)";
+    let grown = Home::new(config(DIM, Metric::Cosine));
+    grown.add(&queries("queries", &bank));
+    grown.upsert(&points(0, &first));
+    grown.fit(&[label]);
+    grown.upsert(&points(30, &later));
+    let fresh = Home::new(config(DIM, Metric::Cosine));
+    fresh.add(&queries("queries", &bank));
+    fresh.upsert(&points(0, &[first, later].concat()));
+    fresh.fit(&[label]);
+    let wanted = biases(&fresh.snapshot());
+    let stale = &biases(&grown.snapshot()).columns[&(label.to_owned(), 0)];
+    assert!(
+        stale.iter().any(|(id, value)| (value - wanted.columns[&(label.to_owned(), 0)][id]).abs() > 1e-3)
+    );
+    grown.fit(&[label]);
+    assert_same_biases(&biases(&grown.snapshot()), &wanted, 1e-6, "after a refit");
+}

@@ -1,6 +1,6 @@
 //! Collections in folders that vanish, and numbers from a seed.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use dehub_index::{
@@ -92,6 +92,13 @@ pub(crate) fn fit(label: &str) -> FitInput {
         query_bank: Some(name("queries")),
         gallery_bank: Some(name("gallery")),
     }
+}
+
+/// The folder of a collection's store.
+pub(crate) fn store_folder(collection: &Path) -> PathBuf {
+    let folders = std::fs::read_dir(collection).expect("a collection").flatten().map(|entry| entry.path());
+    let is_store = |path: &PathBuf| path.is_dir();
+    folders.filter(is_store).min().expect("a store")
 }
 
 pub(crate) fn config(dim: usize, metric: Metric) -> CollectionConfig {

@@ -290,7 +290,10 @@ fn show_hubs(context: &Context, files: &Files, collection: &Collection) -> anyho
         let after = rows[1].occurrence.counts()[place];
         vec![point.text.unwrap_or_default(), before.to_string(), after.to_string()]
     });
-    context.output.line(format!("$ dehub hubs wordnet --queries {}", files.queries.display()))?;
+    context.output.line(format!(
+        "The largest hubs in the answers to {}, raw and under {SHOWN}:\n",
+        files.queries.display()
+    ))?;
     let head = ["the largest hubs", "N10 raw", "N10 corrected"];
     Ok(context.output.line(table(&head, 1, lines))?)
 }

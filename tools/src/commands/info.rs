@@ -24,7 +24,15 @@ fn list(context: &Context) -> anyhow::Result<()> {
     let mut values = Vec::new();
     let mut rows = Vec::new();
     for name in context.catalogue.names()? {
-        let collection = context.catalogue.get(&name)?;
+        let collection = match context.catalogue.get(&name) {
+            Ok(collection) => collection,
+            // One that does not open is no reason to hide the others.
+            Err(error) => {
+                values.push(json!({ "collection": name.as_str(), "error": error.to_string() }));
+                rows.push(vec![name.to_string(), format!("does not open: {error}")]);
+                continue;
+            }
+        };
         let snapshot = collection.snapshot();
         let config = snapshot.config();
         values.push(to_json(name.as_str(), &collection));

@@ -95,6 +95,7 @@ fn hit_json(hit: &Hit, point: &Point) -> Value {
         "score": shortest(hit.score),
         "raw_score": shortest(hit.raw_score),
         "bias": shortest(hit.bias),
+        "scale": shortest(hit.scale),
         "text": point.text,
         "payload": payload,
     })

@@ -100,6 +100,7 @@ fn names_and_numbers_that_do_not_exist_are_told_with_those_that_do() {
         (&["fit", "x", "-m", "IS(k=3)"], &["IS has no parameter `k`", "beta"]),
         (&["fit", "x", "-m", "SOFT"], &["unknown correction method `SOFT`"]),
         (&["fit", "x", "-m", "NNN(k=3)"], &["3 nearest", "`b` has 2 entries"]),
+        (&["fit", "x", "-m", "IS", "--name", "none"], &["cannot be called `none`"]),
         (&["fit", "x", "-m", "DIS(k=4)"], &["activates 4", "3 points"]),
         (&["fit", "x", "-m", "IS", "--bank", "c"], &["no bank `c`", "has: b"]),
         (&["fit", "x", "-m", "DualIS"], &["no gallery bank"]),
@@ -169,4 +170,26 @@ fn a_dry_run_stores_nothing() {
     let result = dehub.json(&["import", "x", "good.npy", "--dry-run"]);
     assert_eq!(result["rows"], 3);
     assert_eq!(dehub.state(), before);
+}
+
+#[test]
+fn a_collection_that_does_not_open_is_listed_beside_the_others() {
+    let dehub = small();
+    dehub.ok(&["create", "broken", "--dim", "3"]);
+    let folder = dehub.path("data/collections/broken");
+    let store = std::fs::read_dir(folder).expect("a collection").flatten().map(|entry| entry.path()).min();
+    std::fs::write(store.expect("a store").join("CURRENT"), "nonsense").expect("writable");
+    let info = dehub.json(&["info"]);
+    assert!(info["collections"][0]["error"].as_str().is_some_and(|error| error.contains("broken")));
+    assert_eq!(info["collections"][1]["points"], 3);
+    dehub.ok(&["delete", "broken"]);
+}
+
+#[test]
+fn a_method_may_be_written_in_any_way_that_names_it() {
+    let dehub = small();
+    for name in ["IS(beta=20)", "is", "IS( beta = 20.0 )"] {
+        let answer = dehub.json(&["search", "x", "--id", "1", "-k", "1", "--correction", name]);
+        assert_eq!(answer["correction"], "IS(beta=20)@1", "{name}");
+    }
 }
