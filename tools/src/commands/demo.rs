@@ -304,7 +304,9 @@ fn show_server(context: &Context) -> anyhow::Result<()> {
     context
         .output
         .line("Serve it, and from another terminal ask for the neighbours of a point over HTTP:\n")?;
-    context.output.line(format!("$ dehub serve --data-dir {folder}\n"))?;
+    // The command may not be on the path; this one surely exists.
+    let command = std::env::current_exe().map_or("dehub".to_owned(), |path| path.display().to_string());
+    context.output.line(format!("$ {command} serve --data-dir {folder}\n"))?;
     let url = format!("http://{}:{}/collections/{COLLECTION}/points/query", serve.host, serve.port);
     let header = "-H 'content-type: application/json'";
     Ok(context.output.line(format!("$ curl -s {url} \\\n    {header} -d '{body}'"))?)
