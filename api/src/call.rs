@@ -158,7 +158,10 @@ impl Task {
 
     /// The collection that the path names.
     pub(crate) fn collection(&self) -> Result<Arc<Collection>, Problem> {
-        self.edge.catalogue().get(&self.name("collection")?).map_err(|error| errors::catalogue(&error))
+        let name = self.name("collection")?;
+        let collection = self.edge.catalogue().get(&name).map_err(|error| errors::catalogue(&error))?;
+        self.edge.build_missing_graph(&name, &collection);
+        Ok(collection)
     }
 
     /// Starts building the collection's graph if that is due.

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::convert::Infallible;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::Sender;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 
 use actix_web::web;
@@ -31,6 +31,8 @@ pub(crate) struct Edge {
     body_bytes: Arc<Bound>,
     /// Collections whose graph is being built by a thread of ours.
     building: Arc<Mutex<HashSet<Name>>>,
+    /// Collections whose graph could not be built; only a write tries again.
+    given_up: Arc<Mutex<HashSet<Name>>>,
     // INVARIANT: the last field, so that it is dropped when the collections are closed.
     open: Open,
 }
@@ -90,6 +92,7 @@ impl Edge {
             requests: Bound::new(REQUESTS_MAX),
             body_bytes: Bound::new(body_limit_bytes.saturating_mul(BODIES_MAX)),
             building: Arc::default(),
+            given_up: Arc::default(),
             open,
         }
     }
@@ -126,19 +129,33 @@ impl Edge {
         }
     }
 
+    /// Builds the graph in the background if the collection should have one and has none: its file was
+    /// lost, or the process ended before it was built.
+    pub(crate) fn build_missing_graph(&self, name: &Name, collection: &Arc<Collection>) {
+        let has_given_up = || locked(&self.given_up).contains(name);
+        if !collection.snapshot().has_graph() && !has_given_up() {
+            self.build_graph_if_due(name, collection);
+        }
+    }
+
     /// Builds the graph in the background if it is due and nobody does so already.
     pub(crate) fn build_graph_if_due(&self, name: &Name, collection: &Arc<Collection>) {
         if !collection.is_graph_due() {
             return;
         }
-        let first = self.building.lock().unwrap_or_else(PoisonError::into_inner).insert(name.clone());
+        let first = locked(&self.building).insert(name.clone());
         if !first {
             return;
         }
         let claim = Claim { name: name.clone(), building: Arc::clone(&self.building) };
         let (collection, open) = (Arc::clone(collection), self.open.clone());
+        let given_up = Arc::clone(&self.given_up);
         let build = move || {
-            build_graphs(&claim, &collection);
+            if build_graphs(&claim, &collection) {
+                locked(&given_up).remove(&claim.name);
+            } else {
+                locked(&given_up).insert(claim.name.clone());
+            }
             drop(collection);
             drop(open);
         };
@@ -156,20 +173,24 @@ struct Claim {
 
 impl Drop for Claim {
     fn drop(&mut self) {
-        self.building.lock().unwrap_or_else(PoisonError::into_inner).remove(&self.name);
+        locked(&self.building).remove(&self.name);
     }
 }
 
-/// Builds until no graph is due: points may come in faster than one is built.
-fn build_graphs(claim: &Claim, collection: &Collection) {
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Builds until no graph is due: points may come in faster than one is built. Says whether it could.
+fn build_graphs(claim: &Claim, collection: &Collection) -> bool {
     let collection_name = claim.name.as_str();
     loop {
         match collection.build_graph_if_due() {
-            Ok(GraphBuild::NotDue) => return,
+            Ok(GraphBuild::NotDue) => return true,
             Ok(GraphBuild::Built { nodes }) => tracing::info!(collection_name, nodes, "graph built"),
             Err(error) => {
                 tracing::error!(collection_name, %error, "the graph was not built; searches stay exact");
-                return;
+                return false;
             }
         }
     }

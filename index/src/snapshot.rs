@@ -78,15 +78,13 @@ impl Snapshot {
 
     /// The gallery in numbers.
     pub fn gallery(&self) -> GalleryInfo {
-        let covered = self.graph.as_ref().map_or(0, |graph| graph.covered());
-        let delta = (covered..self.row_count()).filter(|&row| self.is_live(row)).count();
-        let linked = self.graph.as_ref().map_or(0, |graph| graph.row_count());
-        GalleryInfo {
-            points: self.len(),
-            graph_nodes: self.graph.as_ref().map(|graph| graph.len()),
-            delta: if self.graph.is_some() { delta } else { 0 },
-            dead: if self.graph.is_some() { linked + delta - self.len() } else { 0 },
-        }
+        let points = self.len();
+        let Some(graph) = &self.graph else {
+            return GalleryInfo { points, graph_nodes: None, delta: 0, dead: 0 };
+        };
+        let delta = (graph.covered()..self.row_count()).filter(|&row| self.is_live(row)).count();
+        let dead = graph.row_count() + delta - points;
+        GalleryInfo { points, graph_nodes: Some(graph.len()), delta, dead }
     }
 
     /// Whether a walk is possible.

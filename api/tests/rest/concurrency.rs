@@ -124,3 +124,27 @@ fn a_port_in_use_is_named_with_what_to_do() {
     let error = refused.err().expect("the port is taken").to_string();
     assert!(error.starts_with(&format!("{address} is in use: stop")), "{error}");
 }
+
+#[test]
+fn a_graph_that_was_lost_is_built_again_when_the_collection_is_asked() {
+    let folder = tempdir().expect("a folder");
+    let has_graph = |client: &Client| client.get("/collections/c")["graph"]["nodes"] == 60;
+    let wait_for_graph = |client: &Client| {
+        let deadline = Instant::now() + Duration::from_secs(20);
+        while !has_graph(client) {
+            assert!(Instant::now() < deadline, "the graph is built in the background");
+            thread::sleep(Duration::from_millis(10));
+        }
+    };
+    let served = Served::start(folder.path());
+    create(&served, 0);
+    upsert(&served, 0..60);
+    wait_for_graph(&served);
+    drop(served);
+    std::fs::remove_file(folder.path().join("collections/c/graph.bin")).expect("it is there");
+    let served = Served::start(folder.path());
+    let query = json!({"query": [1, 0], "limit": 5});
+    assert_eq!(served.did("POST", "/collections/c/points/query", &query)["exact"], true);
+    wait_for_graph(&served);
+    assert_eq!(served.did("POST", "/collections/c/points/query", &query)["exact"], false);
+}
