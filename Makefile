@@ -92,7 +92,18 @@ lint: check-format check-lint ## check format and lints only
 
 .PHONY: bench
 bench: setup ## run the criterion benches (ARGS=... for criterion)
-	cargo bench --locked --workspace --bench '*' -- $(ARGS)
+	cargo bench --locked --workspace --bench fit --bench search -- $(ARGS)
+
+PEERS := $(CACHE)/dehub/peers
+
+.PHONY: bench-numpy
+bench-numpy: setup $(PEERS)/numpy ## time fitting beside numpy, which is installed into the cache directory
+	DEHUB_PYTHON=$(PEERS)/bin/python cargo bench --locked --workspace --bench fit_numpy
+
+$(PEERS)/numpy:
+	python3 -m venv $(PEERS)
+	$(PEERS)/bin/pip install --quiet numpy==2.4.6
+	touch $@
 
 .PHONY: clean
 clean: ## remove what our own packages built; RocksDB and the other dependencies stay

@@ -68,6 +68,16 @@ pub enum QueryError {
     /// There are no queries, so nothing can be measured.
     #[error("there are no queries{0}")]
     NoQueries(&'static str),
+    /// Too few vectors to tell their likeness from chance.
+    #[error("there are {found} {what}, wanted at least {least} to compare")]
+    TooFewToCompare {
+        /// Of what.
+        what: &'static str,
+        /// How many there are.
+        found: usize,
+        /// How many it takes.
+        least: usize,
+    },
     /// A point could not be read.
     #[error(transparent)]
     Read(#[from] ReadError),
@@ -87,6 +97,7 @@ impl QueryError {
             | QueryError::Weight { .. }
             | QueryError::BatchTooLarge { .. }
             | QueryError::NoPoints
+            | QueryError::TooFewToCompare { .. }
             | QueryError::NoQueries(_) => Blame::Caller,
         }
     }

@@ -4,6 +4,7 @@
 //! Query → Prepared (checked against the snapshot) → Plan (pure; prints as text) → Response
 //! ```
 
+mod drift;
 mod error;
 mod evaluate;
 mod execute;
@@ -14,6 +15,7 @@ mod plan;
 mod query;
 mod tune;
 
+pub use drift::{DRIFT_SAMPLE_MIN, Drift, drift};
 pub use error::QueryError;
 pub use evaluate::{EvalRow, Evaluation, LabelledQuery, evaluate};
 pub use execute::{Hit, Response, run};
