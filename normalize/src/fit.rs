@@ -212,7 +212,9 @@ fn absorb(
         };
         for (statistic, states) in statistics.iter().zip(&mut *states) {
             states[place].absorb(*statistic, before);
-            states[place].absorb(*statistic, after);
+            if !after.similarities.is_empty() {
+                states[place].absorb(*statistic, after);
+            }
         }
     }
 }

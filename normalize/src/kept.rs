@@ -227,11 +227,13 @@ impl Nearest {
         if self.floor().is_some_and(|worst| block.top <= worst) {
             return;
         }
+        let entries = (block.first_entry..).zip(block.similarities);
+        if self.weights.is_empty() && block.weights.is_empty() {
+            return entries.for_each(|(entry, &score)| self.offer_plain(Candidate::new(score, entry)));
+        }
         let weights = or_ones(block.weights, block.similarities.len());
-        for ((entry, &score), weight) in (block.first_entry..).zip(block.similarities).zip(weights) {
-            if weight > 0.0 {
-                self.offer(Candidate::new(score, entry), weight);
-            }
+        for ((entry, &score), weight) in entries.zip(weights).filter(|(_, weight)| *weight > 0.0) {
+            self.offer(Candidate::new(score, entry), weight);
         }
     }
 
@@ -240,17 +242,25 @@ impl Nearest {
         other.best.iter().zip(weights).for_each(|(&candidate, weight)| self.offer(candidate, weight));
     }
 
+    fn offer_plain(&mut self, candidate: Candidate) {
+        let is_full = self.best.len() >= self.k;
+        if is_full && self.best.last().is_some_and(|worst| candidate <= *worst) {
+            return;
+        }
+        let place = self.best.partition_point(|kept| *kept > candidate);
+        self.best.insert(place, candidate);
+        self.best.truncate(self.k);
+    }
+
     fn offer(&mut self, candidate: Candidate, weight: f32) {
+        if weight == 1.0 && self.weights.is_empty() {
+            return self.offer_plain(candidate);
+        }
         let is_full = self.floor().is_some();
         if is_full && self.best.last().is_some_and(|worst| candidate <= *worst) {
             return;
         }
         let place = self.best.partition_point(|kept| *kept > candidate);
-        if weight == 1.0 && self.weights.is_empty() {
-            self.best.insert(place, candidate);
-            self.best.truncate(self.k);
-            return;
-        }
         self.weights.resize(self.best.len(), 1.0);
         self.best.insert(place, candidate);
         self.weights.insert(place, weight);

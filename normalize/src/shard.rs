@@ -15,7 +15,7 @@ pub fn shard_of(entry: u32) -> usize {
     let run = SHARD_ENTRIES * SHARDS_OF_SIZE;
     let doublings = (entry as usize / run + 1).ilog2();
     let start = run * ((1 << doublings) - 1);
-    SHARDS_OF_SIZE * doublings as usize + ((entry as usize - start) / SHARD_ENTRIES >> doublings)
+    SHARDS_OF_SIZE * doublings as usize + (((entry as usize - start) / SHARD_ENTRIES) >> doublings)
 }
 
 /// The entries of a shard.

@@ -53,17 +53,19 @@ fn column(weights: &[u8]) -> Chunked {
 }
 
 fn metric_of(statistic: Statistic) -> Metric {
-    match statistic {
-        Statistic::CentroidPull { gap: Gap::Euclidean, .. } => Metric::Euclidean,
-        _ => Metric::Cosine,
+    if matches!(statistic, Statistic::CentroidPull { gap: Gap::Euclidean, .. }) {
+        Metric::Euclidean
+    } else {
+        Metric::Cosine
     }
 }
 
 /// How far a statistic in 32-bit similarities may be off: those that measure in small units err more.
 fn error(statistic: Statistic, wanted: f64) -> f64 {
-    match statistic {
-        Statistic::LogSumExp { beta } => 1e-6 + 3e-7 / beta,
-        _ => 2e-5 * (1.0 + wanted.abs()).powi(2),
+    if let Statistic::LogSumExp { beta } = statistic {
+        1e-6 + 3e-7 / beta
+    } else {
+        2e-5 * (1.0 + wanted.abs()).powi(2)
     }
 }
 
