@@ -146,16 +146,22 @@ fn a_damaged_record_is_named_when_the_collection_is_opened() {
 }
 
 #[test]
-fn a_newer_format_is_refused_by_number() {
+fn another_format_is_refused_by_number_and_says_what_to_do() {
     let folder = tempfile::tempdir().expect("a folder for the test");
     make(folder.path());
-    with_store(folder.path(), |store| {
-        let config = store.get(META, b"config").expect("readable").expect("there");
-        let newer = String::from_utf8(config).expect("JSON").replace("\"format\":2", "\"format\":3");
-        put(store, META, b"config", Some(newer.as_bytes()));
-    });
-    let error = read_all(folder.path()).expect_err("newer");
-    assert!(matches!(error, OpenError::Format { found: 3, supported: 2, .. }), "{error}");
+    let mut current = "\"format\":2".to_owned();
+    for (format, says) in [(3, "update dehub"), (1, "make the collection anew from its data")] {
+        with_store(folder.path(), |store| {
+            let config = store.get(META, b"config").expect("readable").expect("there");
+            let other = format!("\"format\":{format}");
+            let config = String::from_utf8(config).expect("JSON").replace(&current, &other);
+            put(store, META, b"config", Some(config.as_bytes()));
+            current = other;
+        });
+        let error = read_all(folder.path()).expect_err(says);
+        assert!(matches!(error, OpenError::Format { found, supported: 2, .. } if found == format), "{error}");
+        assert!(error.to_string().ends_with(says), "{error}");
+    }
 }
 
 /// Every record in turn with a byte changed, cut off or gone. What no reader can tell from a right
