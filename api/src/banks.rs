@@ -1,7 +1,7 @@
-//! Banks: grown, listed, dropped.
+//! Banks: grown, weakened, shrunk, listed, dropped.
 
 use actix_web::HttpResponse;
-use dehub_index::{BankInfo, BankUpdate, EntryInput, Name, Snapshot};
+use dehub_index::{BankInfo, BankUpdate, EntryInput, EntrySelector, Name, Snapshot};
 use dehub_query::BankKind;
 use serde::Serialize;
 use serde_json::Value;
@@ -18,6 +18,8 @@ pub(crate) struct BankReply {
     name: String,
     kind: &'static str,
     entries: usize,
+    /// The sum of their weights.
+    weight: f64,
     /// Equal for equal entries in equal order.
     hash: String,
 }
@@ -28,6 +30,7 @@ impl BankReply {
             name: info.name.to_string(),
             kind: info.kind.name(),
             entries: info.entries,
+            weight: info.weight,
             hash: info.hash.clone(),
         }
     }
@@ -91,6 +94,48 @@ pub(crate) async fn delete(call: Call) -> HttpResponse {
     .await
 }
 
+/// `POST /collections/{collection}/banks/{bank}/delete`
+pub(crate) async fn delete_entries(call: Call) -> HttpResponse {
+    call.answer_body(&["wait"], |task, body| {
+        let collection = task.collection()?;
+        let mut fields = Fields::new(body, Place::Body)?;
+        let ids = fields.required("ids", |value, place| decode::list(value, place, decode::id))?;
+        fields.finish()?;
+        let receipt = collection
+            .remove_from_bank(&task.name("bank")?, &EntrySelector::Ids(ids))
+            .map_err(|error| errors::write(&error, &Written::Path))?;
+        task.reply(&WriteReply::deleted(&receipt))
+    })
+    .await
+}
+
+/// `POST /collections/{collection}/banks/{bank}/decay`
+pub(crate) async fn decay(call: Call) -> HttpResponse {
+    call.answer_body(&["wait"], |task, body| {
+        let collection = task.collection()?;
+        let mut fields = Fields::new(body, Place::Body)?;
+        let factor = fields.required("factor", decode::number_32)?;
+        let drop_below = fields.optional("drop_below", decode::number_32)?.unwrap_or(0.0);
+        fields.finish()?;
+        let receipt = collection
+            .scale_bank(&task.name("bank")?, factor, drop_below)
+            .map_err(|error| errors::write(&error, &Written::Path))?;
+        task.reply(&WriteReply::deleted(&receipt))
+    })
+    .await
+}
+
+/// `POST /collections/{collection}/banks/{bank}/absorb`
+pub(crate) async fn absorb(call: Call) -> HttpResponse {
+    call.answer(&["wait"], |task| {
+        let collection = task.collection()?;
+        let receipt =
+            collection.absorb(&task.name("bank")?).map_err(|error| errors::write(&error, &Written::Path))?;
+        task.reply(&WriteReply::added(&receipt))
+    })
+    .await
+}
+
 /// The refusal of a bank that is not there.
 pub(crate) fn unknown(snapshot: &Snapshot, name: &str) -> Problem {
     let names: Vec<_> = snapshot.banks().map(|bank| bank.name.as_str()).collect();
@@ -107,7 +152,7 @@ fn update(name: Name, body: Value) -> Result<Update, Problem> {
             let detail = "`/from_gallery` makes a gallery bank, but `/kind` is query";
             return Err(Problem::new(BANK_KIND, detail).at("/kind").wanted("gallery").found(kind));
         }
-        for list in ["vectors", "ids"] {
+        for list in ["vectors", "ids", "weights", "defer"] {
             if fields.has(list) {
                 let detail =
                     format!("`/{list}` has no meaning with `/from_gallery`, which takes every point");
@@ -121,10 +166,16 @@ fn update(name: Name, body: Value) -> Result<Update, Problem> {
     let ids = fields.optional("ids", |value, place| {
         same_length(decode::list(value, place, decode::id)?, vectors.len(), place)
     })?;
+    let weights = fields.optional("weights", |value, place| {
+        same_length(decode::list(value, place, decode::number_32)?, vectors.len(), place)
+    })?;
+    let defer = fields.optional("defer", decode::flag)?.unwrap_or(false);
     fields.finish()?;
     let mut ids = ids.unwrap_or_default().into_iter();
-    let entries = vectors.into_iter().map(|vector| EntryInput { id: ids.next(), vector }).collect();
-    Ok(Update::Given(BankUpdate { name, kind, entries }))
+    let mut weights = weights.unwrap_or_default().into_iter();
+    let entry = |vector| EntryInput { id: ids.next(), vector, weight: weights.next().unwrap_or(1.0) };
+    let entries = vectors.into_iter().map(entry).collect();
+    Ok(Update::Given(BankUpdate { name, kind, entries, defer }))
 }
 
 fn kind(value: Value, place: Place<'_>) -> Result<BankKind, Problem> {

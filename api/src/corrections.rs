@@ -27,6 +27,8 @@ pub(crate) struct CorrectionReply {
     sequence: u64,
     /// The points in each activation set, for gated methods.
     activated: Vec<usize>,
+    /// Entries of its banks that it has not taken in yet.
+    stale: usize,
 }
 
 impl CorrectionReply {
@@ -40,6 +42,7 @@ impl CorrectionReply {
             gallery_bank: info.gallery_bank.as_ref().map(Name::to_string),
             sequence: info.sequence,
             activated: info.activated.clone(),
+            stale: info.stale,
         }
     }
 }

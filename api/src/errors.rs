@@ -147,6 +147,12 @@ pub(crate) fn write(error: &WriteError, written: &Written<'_>) -> Problem {
         WriteError::TextTooLong { place, found, .. } => {
             new(TEXT_TOO_LONG).at(written.text(*place)).found(found)
         }
+        WriteError::Weight { place, found } => {
+            new(INVALID_WEIGHT).at(format_args!("/weights/{place}")).found(found)
+        }
+        WriteError::Decay { parameter, found, wanted } => {
+            new(INVALID_VALUE).at(format_args!("/{parameter}")).wanted(wanted).found(found)
+        }
         WriteError::BatchTooLarge { found } => new(BATCH_TOO_LARGE).at(written.list()).found(found),
         WriteError::TooManyPoints { .. } => new(COLLECTION_FULL),
         WriteError::BankTooLarge { .. } => new(BANK_TOO_LARGE).at(written.list()),

@@ -30,7 +30,7 @@ impl WriteReply {
         WriteReply { operation_id: receipt.sequence, status: "completed", added, replaced, deleted: None }
     }
 
-    fn deleted(receipt: &Receipt) -> WriteReply {
+    pub(crate) fn deleted(receipt: &Receipt) -> WriteReply {
         let deleted = Some(receipt.deleted);
         WriteReply {
             operation_id: receipt.sequence,

@@ -3,8 +3,8 @@
 use actix_web::HttpResponse;
 use dehub_index::{Point, Snapshot};
 use dehub_query::{
-    BATCH_QUERIES_MAX, Explanation, Hit, LIMIT_DEFAULT, LIMIT_MAX, Query, Ranking, Response, Search,
-    Settings, Source, explain, run,
+    BATCH_QUERIES_MAX, Bound, Explanation, Hit, LIMIT_DEFAULT, LIMIT_MAX, Query, Ranking, Response, Search,
+    Settings, Source, Staleness, explain, run,
 };
 use dehub_vector::PointId;
 use serde::Serialize;
@@ -85,6 +85,37 @@ struct ExplainReply {
     raw: Vec<HitReply>,
     /// The rank of each hit in the exact raw ranking, from 1.
     raw_ranks: Vec<u32>,
+    /// For a correction that is behind its banks.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    staleness: Option<StalenessReply>,
+}
+
+/// What the bank entries that a correction has not taken in can do to the answer.
+#[derive(Serialize)]
+struct StalenessReply {
+    entries: usize,
+    /// Whether the hits and their order stay whatever the entries are.
+    certified: bool,
+    /// For each hit, how far its score can move; `null` where there is no bound.
+    bounds: Vec<Option<BoundReply>>,
+}
+
+#[derive(Serialize)]
+struct BoundReply {
+    rise: f64,
+    fall: f64,
+}
+
+impl StalenessReply {
+    /// Of the hits that are shown; the certificate is of all before them too.
+    fn new(staleness: &Staleness, skipped: usize, shown: usize) -> StalenessReply {
+        let bound = |bound: &Option<Bound>| bound.map(|Bound { rise, fall }| BoundReply { rise, fall });
+        StalenessReply {
+            entries: staleness.entries,
+            certified: staleness.certified,
+            bounds: staleness.bounds.iter().skip(skipped).take(shown).map(bound).collect(),
+        }
+    }
 }
 
 /// `POST /collections/{collection}/points/query`
@@ -260,13 +291,15 @@ fn answer(
     let (points, explained) = if asked.explain {
         let explanation = explain(snapshot, &asked.query);
         let one = std::slice::from_ref(asked);
-        let Explanation { raw, raw_ranks, .. } = explanation.map_err(|error| errors::query(&error, one))?;
+        let Explanation { raw, raw_ranks, staleness, .. } =
+            explanation.map_err(|error| errors::query(&error, one))?;
         // Scores fall, so what passes the threshold is a prefix, and ranks line up with hits.
         let raw_ranks: Vec<u32> = raw_ranks.into_iter().skip(skipped).take(shown.len()).collect();
         let points = reply(&shown, Some(&raw_ranks))?;
         let raw: Vec<Hit> = raw.hits.into_iter().skip(skipped).take(most).collect();
         let raw = reply(&raw, None)?;
-        (points, Some(ExplainReply { plan: response.plan.to_string(), raw, raw_ranks }))
+        let staleness = staleness.map(|staleness| StalenessReply::new(&staleness, skipped, shown.len()));
+        (points, Some(ExplainReply { plan: response.plan.to_string(), raw, raw_ranks, staleness }))
     } else {
         (reply(&shown, None)?, None)
     };

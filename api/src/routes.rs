@@ -56,6 +56,17 @@ fn fitted(app: &mut web::ServiceConfig) {
             "DELETE, GET, PUT",
             [web::delete().to(banks::delete), web::get().to(banks::describe), web::put().to(banks::add)],
         ))
+        .service(path(
+            "/collections/{collection}/banks/{bank}/absorb",
+            "POST",
+            [web::post().to(banks::absorb)],
+        ))
+        .service(path("/collections/{collection}/banks/{bank}/decay", "POST", [web::post().to(banks::decay)]))
+        .service(path(
+            "/collections/{collection}/banks/{bank}/delete",
+            "POST",
+            [web::post().to(banks::delete_entries)],
+        ))
         .service(path("/collections/{collection}/corrections", "GET", [web::get().to(corrections::list)]))
         .service(path(
             "/collections/{collection}/corrections/{correction}",

@@ -75,9 +75,9 @@ impl Bed {
             let batch: Vec<_> = batch.iter().zip(first..).map(point).collect();
             collection.upsert(&batch).expect("valid points");
         }
-        let entry = |vector: &Vector| EntryInput { id: None, vector: vector.as_slice().to_vec() };
+        let entry = |vector: &Vector| EntryInput::new(None, vector.as_slice().to_vec());
         let entries = bank.iter().map(entry).collect();
-        let update = BankUpdate { name: name("b"), kind: BankKind::Query, entries };
+        let update = BankUpdate { name: name("b"), kind: BankKind::Query, entries, defer: false };
         collection.add_to_bank(&update).expect("valid entries");
         if with_graph {
             collection.build_graph_if_due().expect("a writable folder");

@@ -16,8 +16,8 @@ use crate::record::{CONFIG_KEY, FAMILIES, META, VECTORS, row_key, to_json, vecto
 use crate::state::State;
 use crate::write::{Draft, FitInput};
 use crate::{
-    BankUpdate, CollectionConfig, Correction, Fitted, Name, OpenError, PointInput, Receipt, Snapshot,
-    WriteError, graph_file, open,
+    BankUpdate, CollectionConfig, Correction, EntrySelector, Fitted, Name, OpenError, PointInput, Receipt,
+    Snapshot, WriteError, graph_file, open,
 };
 
 /// A graph is rebuilt when the points outside it are more than this part of those inside …
@@ -101,6 +101,26 @@ impl Collection {
     /// the entries in with the same commit.
     pub fn add_to_bank(&self, update: &BankUpdate) -> Result<Receipt, WriteError> {
         self.write(|draft| draft.add_to_bank(update))
+    }
+
+    /// Removes entries from a bank; one that does not exist is no error. They leave no trace: every
+    /// correction is in the same commit what a fit without them gives.
+    pub fn remove_from_bank(&self, name: &Name, entries: &EntrySelector) -> Result<Receipt, WriteError> {
+        self.write(|draft| draft.remove_from_bank(name, entries))
+    }
+
+    /// Multiplies every weight of a bank by `factor`, above 0 and at most 1, and removes the entries whose
+    /// weight falls below `drop_below`. Corrections follow in the same commit. Done every night, it lets a
+    /// bank forget exponentially. A method that looks at the `k` nearest keeps more of them for each point the
+    /// lighter they are; `drop_below` bounds that.
+    pub fn scale_bank(&self, name: &Name, factor: f32, drop_below: f32) -> Result<Receipt, WriteError> {
+        self.write(|draft| draft.scale_bank(name, factor, drop_below))
+    }
+
+    /// Lets every correction over a bank take in the entries whose absorption was deferred. The receipt
+    /// says how many these were.
+    pub fn absorb(&self, bank: &Name) -> Result<Receipt, WriteError> {
+        self.write(|draft| draft.absorb_deferred(bank))
     }
 
     /// Makes a gallery bank of every point there is now, or adds them to an empty one.
@@ -240,7 +260,7 @@ fn snapshot(store: &Arc<Store>, state: &State) -> Snapshot {
         debug_assert!(served.is_some(), "a committed correction is whole");
         Some((name.clone(), served?))
     });
-    let bank = |(name, bank): (&Name, &Bank)| (name.clone(), (bank.info(name), bank.vectors.clone()));
+    let bank = |(name, bank): (&Name, &Bank)| (name.clone(), (bank.info(name), bank.clone()));
     Snapshot {
         config: state.config,
         view: store.owned_view(),

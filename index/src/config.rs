@@ -151,7 +151,7 @@ pub(crate) struct StoredConfig {
 }
 
 /// The layout of keys and values that this version reads and writes.
-pub(crate) const FORMAT: u32 = 1;
+pub(crate) const FORMAT: u32 = 2;
 
 impl StoredConfig {
     pub(crate) fn new(config: &CollectionConfig, identity: u64) -> StoredConfig {

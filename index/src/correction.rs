@@ -89,6 +89,18 @@ pub struct Correction {
     pub(crate) scale: Option<Column>,
     /// For a gated method, the activation set of each column's bank.
     pub(crate) gates: Vec<RowSet>,
+    /// Where each column, and the scale after them, comes from.
+    pub(crate) sources: Vec<Source>,
+}
+
+/// The set a column is served from.
+#[derive(Debug, Clone)]
+pub(crate) struct Source {
+    pub(crate) set: u32,
+    pub(crate) bank: Name,
+    /// The bank's slots it has taken in.
+    pub(crate) absorbed: u32,
+    pub(crate) statistic: Statistic,
 }
 
 /// What a correction was fitted from.
@@ -108,6 +120,8 @@ pub struct CorrectionInfo {
     pub sequence: u64,
     /// The points in each activation set, for gated methods.
     pub activated: Vec<usize>,
+    /// Entries of its banks it has not taken in yet; the most of any of them.
+    pub stale: usize,
 }
 
 /// A fit's outcome.

@@ -8,7 +8,7 @@ use dehub_vector::{Metric, PointId, VectorError};
 
 use crate::point::TEXT_BYTES_MAX;
 use crate::record::DamagedRecord;
-use crate::{BATCH_POINTS_MAX, ConfigError, Name};
+use crate::{BATCH_POINTS_MAX, ConfigError, Name, WEIGHT_MAX};
 
 /// Why a collection could not be opened.
 #[derive(Debug, thiserror::Error)]
@@ -25,8 +25,11 @@ pub enum OpenError {
         /// Why.
         source: ReadError,
     },
-    /// It was written by a newer version.
-    #[error("{path}: the collection has format {found}, this version reads format {supported}: update dehub")]
+    /// It was written by a newer version, or by one too old.
+    #[error(
+        "{path}: the collection has format {found}, this version reads format {supported}: {}",
+        if found > supported { "update dehub" } else { "make the collection anew from its data" }
+    )]
     Format {
         /// The collection's folder.
         path: PathBuf,
@@ -102,6 +105,24 @@ pub enum WriteError {
         id: PointId,
         /// The bank.
         bank: Name,
+    },
+    /// A weight no entry can have.
+    #[error("bank entry {place} has the weight {found}, wanted a number above 0, at most {WEIGHT_MAX}")]
+    Weight {
+        /// Its place in the batch, from 0.
+        place: usize,
+        /// The weight.
+        found: f32,
+    },
+    /// A factor or a limit that no weights can be scaled with.
+    #[error("{parameter} is {found}, wanted {wanted}")]
+    Decay {
+        /// Which.
+        parameter: &'static str,
+        /// What was given.
+        found: f32,
+        /// What its range is.
+        wanted: &'static str,
     },
     /// A text is too long.
     #[error("point {place} (id {id}): the text has {found} bytes, wanted at most {TEXT_BYTES_MAX}")]
@@ -293,6 +314,8 @@ impl WriteError {
             WriteError::Vector { .. }
             | WriteError::DuplicateId { .. }
             | WriteError::EntryExists { .. }
+            | WriteError::Weight { .. }
+            | WriteError::Decay { .. }
             | WriteError::TextTooLong { .. }
             | WriteError::BatchTooLarge { .. }
             | WriteError::TooManyPoints { .. }

@@ -21,12 +21,13 @@ mod record;
 mod row_set;
 mod scan;
 mod snapshot;
+mod staleness;
 mod state;
 mod walk;
 mod write;
 
 pub use alarm::HubAlarm;
-pub use bank::{BANK_ENTRIES_MAX, BankInfo, BankUpdate, EntryInput};
+pub use bank::{BANK_ENTRIES_MAX, BankInfo, BankUpdate, EntryInput, EntrySelector, WEIGHT_MAX};
 pub use catalogue::{Catalogue, CatalogueError};
 pub use collection::{Collection, GraphBuild};
 pub use config::{CollectionConfig, ConfigError, GraphConfig, Name, NameError};
@@ -40,4 +41,5 @@ pub use snapshot::{GalleryInfo, Snapshot};
 
 pub use write::FitInput;
 
+pub use dehub_normalize::Growth;
 pub use dehub_store::Blame;

@@ -1,6 +1,6 @@
 //! Reading a collection's state back from its store.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -13,12 +13,12 @@ use crate::config::{FORMAT, StoredConfig};
 use crate::correction::Column;
 use crate::record::{
     BANKS, BankRecord, CONFIG_KEY, CORRECTIONS, COUNTERS_KEY, CorrectionRecord, Counters, ENTRIES, IDS, META,
-    POTENTIALS, SETS, STATES, SetKind, SetRecord, VECTORS, damaged, from_json, pair_key, read_id, read_list,
-    read_pair, read_u32, read_vector,
+    POTENTIALS, SETS, STATES, SetKind, SetRecord, VECTORS, WEIGHTS, damaged, from_json, pair_key, read_id,
+    read_list, read_pair, read_u32, read_vector,
 };
 use crate::row_set::RowSet;
 use crate::state::{Fitting, Set, State};
-use crate::{CollectionConfig, Name, OpenError, ReadError, graph_file};
+use crate::{CollectionConfig, Name, OpenError, ReadError, WEIGHT_MAX, graph_file};
 
 /// Reads everything but ids, payloads and texts, and checks that it fits together.
 pub(crate) fn load(path: &Path, store: &Store, graph_path: &Path) -> Result<State, OpenError> {
@@ -96,26 +96,51 @@ fn read_banks(state: &mut State, store: &Store) -> Result<(), ReadError> {
         let name = read_name(BANKS.name(), &key)?;
         let record: BankRecord = from_json(BANKS, &value)?;
         let kind = if record.gallery { BankKind::Gallery } else { BankKind::Query };
+        let mut weights = read_weights(store, &record)?;
         let mut bank = Bank::new(record.number, kind, dim);
-        let end = pair_key(record.number, record.entries);
-        for (wanted, item) in (0..).zip(store.scan(ENTRIES, &pair_key(record.number, 0), Some(&end))) {
+        bank.table = record.table;
+        let end = pair_key(record.number, record.slots);
+        for item in store.scan(ENTRIES, &pair_key(record.number, 0), Some(&end)) {
             let (key, value) = item?;
-            let (_, entry) = read_pair(ENTRIES, &key)?;
+            let (_, slot) = read_pair(ENTRIES, &key)?;
+            // Slots without a record are those of removed entries.
+            while bank.slots() < slot {
+                bank.push_dead();
+            }
             let (vector, id) = value
                 .split_at_checked(4 * dim)
-                .filter(|_| entry == wanted)
-                .ok_or_else(|| damaged(ENTRIES, format!("entry {wanted} of bank `{name}` is not whole")))?;
+                .ok_or_else(|| damaged(ENTRIES, format!("entry {slot} of bank `{name}` is not whole")))?;
             let id = if id.is_empty() { None } else { Some(read_id(ENTRIES, id)?) };
-            bank.push(id.as_ref(), &read_vector(ENTRIES, vector, dim)?);
+            let weight = weights.remove(&slot).unwrap_or(1.0);
+            bank.push(id.as_ref(), &read_vector(ENTRIES, vector, dim)?, weight);
+        }
+        while bank.slots() < record.slots {
+            bank.push_dead();
         }
         if bank.record() != record {
-            let reason =
-                format!("bank `{name}` has {} entries and another hash than written", bank.entries());
+            let reason = format!("bank `{name}` has {} entries and another hash than written", bank.len());
             return Err(damaged(ENTRIES, reason).into());
         }
         state.banks.insert(name, bank);
     }
     Ok(())
+}
+
+/// The weights of a bank that are not 1, by slot.
+fn read_weights(store: &Store, bank: &BankRecord) -> Result<HashMap<u32, f32>, ReadError> {
+    let Some(table) = bank.table else { return Ok(HashMap::new()) };
+    let mut weights = HashMap::new();
+    let end = pair_key(table, bank.slots);
+    for item in store.scan(WEIGHTS, &pair_key(table, 0), Some(&end)) {
+        let (key, value) = item?;
+        let (_, slot) = read_pair(WEIGHTS, &key)?;
+        let weight = read_vector(WEIGHTS, &value, 1)?[0];
+        if !(weight > 0.0 && weight <= WEIGHT_MAX) {
+            return Err(damaged(WEIGHTS, format!("the weight of entry {slot} is {weight}")).into());
+        }
+        weights.insert(slot, weight);
+    }
+    Ok(weights)
 }
 
 fn read_corrections(state: &mut State, store: &Store) -> Result<(), ReadError> {
@@ -139,8 +164,9 @@ fn read_sets(state: &mut State, store: &Store) -> Result<(), ReadError> {
             )
             .into());
         }
+        check_absorbed(state, number, &record)?;
         let set = match (record.kind, record.kind.statistic()) {
-            (SetKind::Activation { k }, _) => read_gate(state, store, number, record.bank, k)?,
+            (SetKind::Activation { k }, _) => read_gate(state, store, number, record, k)?,
             (_, Some(statistic)) => read_column(state, store, number, record, statistic)?,
             (_, None) => return Err(damaged(SETS, format!("set {number} is of no kind")).into()),
         };
@@ -151,6 +177,17 @@ fn read_sets(state: &mut State, store: &Store) -> Result<(), ReadError> {
         None => Err(damaged(CORRECTIONS, format!("correction `{name}` lacks a part"))),
     };
     state.corrections.iter().try_for_each(serves)?;
+    Ok(())
+}
+
+/// The sets of a bank have taken in the same slots, of those there are.
+fn check_absorbed(state: &State, number: u32, record: &SetRecord) -> Result<(), ReadError> {
+    let slots = state.banks.get(&record.bank).map_or(0, Bank::slots);
+    let others = state.sets.values().find(|set| set.bank == record.bank).map(|set| set.absorbed);
+    if record.absorbed > slots || others.is_some_and(|others| others != record.absorbed) {
+        let reason = format!("set {number} has taken in {} of {slots} entries", record.absorbed);
+        return Err(damaged(SETS, reason).into());
+    }
     Ok(())
 }
 
@@ -178,7 +215,7 @@ fn read_column(
         // Rows of deleted points have no state.
         (next..row).for_each(|_| column.push(record.center));
         let point = statistic.decode(&value)?;
-        if !point.is_within(bank.vectors.len()) {
+        if !point.is_within(record.absorbed as usize) {
             return Err(
                 damaged(STATES, format!("set {number} names an entry that its bank does not have")).into()
             );
@@ -187,9 +224,14 @@ fn read_column(
         next = row + 1;
     }
     (next..state.row_count()).for_each(|_| column.push(record.center));
-    let potentials = statistic.has_potentials().then(|| read_potentials(store, number, bank.vectors.len()));
+    let potentials =
+        statistic.has_potentials().then(|| read_potentials(store, number, record.absorbed as usize));
     let potentials = potentials.transpose()?.map(Arc::new);
-    Ok(Set { bank: record.bank, fitted: Fitting::Column { statistic, column, potentials } })
+    Ok(Set {
+        bank: record.bank,
+        absorbed: record.absorbed,
+        fitted: Fitting::Column { statistic, column, potentials },
+    })
 }
 
 fn read_potentials(store: &Store, number: u32, entries: usize) -> Result<Vec<f32>, ReadError> {
@@ -212,8 +254,14 @@ fn read_potentials(store: &Store, number: u32, entries: usize) -> Result<Vec<f32
     Ok(potentials)
 }
 
-fn read_gate(state: &State, store: &Store, number: u32, bank: Name, k: usize) -> Result<Set, ReadError> {
-    let entries = state.banks.get(&bank).map_or(0, Bank::entries);
+fn read_gate(
+    state: &State,
+    store: &Store,
+    number: u32,
+    record: SetRecord,
+    k: usize,
+) -> Result<Set, ReadError> {
+    let SetRecord { bank, absorbed: entries, .. } = record;
     let mut lists = BTreeMap::new();
     for item in store.scan(STATES, &pair_key(number, 0), Some(&pair_key(number, u32::MAX))) {
         let (key, value) = item?;

@@ -43,6 +43,6 @@ pub struct Receipt {
     pub added: usize,
     /// Points that replaced one of the same id.
     pub replaced: usize,
-    /// Points that were removed.
+    /// Points or entries that were removed.
     pub deleted: usize,
 }

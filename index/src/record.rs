@@ -20,6 +20,8 @@ pub(crate) const VECTORS: Family = Family::new("vectors");
 pub(crate) const BANKS: Family = Family::new("banks");
 /// Bank number, entry → vector, then id.
 pub(crate) const ENTRIES: Family = Family::new("entries");
+/// Weight table, entry → weight, where it is not 1.
+pub(crate) const WEIGHTS: Family = Family::new("weights");
 /// Correction name → [`CorrectionRecord`].
 pub(crate) const CORRECTIONS: Family = Family::new("corrections");
 /// Set number → [`SetRecord`].
@@ -29,8 +31,8 @@ pub(crate) const POTENTIALS: Family = Family::new("potentials");
 /// Set number, row or entry → state or list.
 pub(crate) const STATES: Family = Family::new("states");
 
-pub(crate) const FAMILIES: [Family; 10] =
-    [META, IDS, POINTS, VECTORS, BANKS, ENTRIES, CORRECTIONS, SETS, STATES, POTENTIALS];
+pub(crate) const FAMILIES: [Family; 11] =
+    [META, IDS, POINTS, VECTORS, BANKS, ENTRIES, CORRECTIONS, SETS, STATES, POTENTIALS, WEIGHTS];
 
 pub(crate) const CONFIG_KEY: &[u8] = b"config";
 pub(crate) const COUNTERS_KEY: &[u8] = b"counters";
@@ -42,7 +44,7 @@ pub(crate) struct Counters {
     pub sequence: u64,
     /// The row the next point gets.
     pub next_row: u32,
-    /// The number the next bank gets.
+    /// The number the next bank or weight table gets.
     pub next_bank: u32,
     /// The number the next set of states gets.
     pub next_set: u32,
@@ -53,7 +55,11 @@ pub(crate) struct Counters {
 pub(crate) struct BankRecord {
     pub number: u32,
     pub gallery: bool,
+    /// Numbers given to entries; those of removed entries have no record.
+    pub slots: u32,
     pub entries: u32,
+    /// Where the weights are that are not 1.
+    pub table: Option<u32>,
     /// Chain of hashes over the entries, in hexadecimal.
     pub hash: String,
 }
@@ -65,6 +71,8 @@ pub(crate) struct SetRecord {
     pub kind: SetKind,
     /// The mean over the gallery when the set was made; columns are served less this.
     pub center: f64,
+    /// The slots of the bank it has taken in.
+    pub absorbed: u32,
 }
 
 /// What is in a set.

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use dehub_store::OwnedView;
 use dehub_vector::{Chunked, Metric, PointId, Vector, dot};
 
+use crate::bank::Bank;
 use crate::graph::Graph;
 use crate::record::{IDS, POINTS, damaged, id_key, read_point, read_u32, row_key};
 use crate::row_set::RowSet;
@@ -23,7 +24,7 @@ pub struct Snapshot {
     pub(crate) norm_max: f32,
     pub(crate) live: RowSet,
     pub(crate) graph: Option<Arc<Graph>>,
-    pub(crate) banks: BTreeMap<Name, (BankInfo, Chunked)>,
+    pub(crate) banks: BTreeMap<Name, (BankInfo, Bank)>,
     pub(crate) corrections: BTreeMap<Name, Correction>,
 }
 
@@ -147,9 +148,16 @@ impl Snapshot {
 
     /// At most `most` entries of a bank as queries, evenly spread over it; none if it does not exist.
     pub fn bank_queries(&self, name: &Name, most: usize) -> Vec<Vector> {
-        let Some((_, vectors)) = self.banks.get(name) else { return Vec::new() };
-        let (len, taken) = (vectors.len(), vectors.len().min(most));
-        (0..taken).map(|place| Vector::stored(vectors.row(place * len / taken))).collect()
+        self.entries_spread(name, most).into_iter().map(|(_, vector)| vector).collect()
+    }
+
+    /// The same with the numbers of the entries.
+    pub fn entries_spread(&self, name: &Name, most: usize) -> Vec<(u32, Vector)> {
+        let Some((_, bank)) = self.banks.get(name) else { return Vec::new() };
+        let (len, taken) = (bank.len(), bank.len().min(most));
+        let live: Vec<u32> = bank.live_from(0).collect();
+        let entry = |slot: u32| (slot, Vector::stored(bank.vectors.row(slot as usize)));
+        (0..taken).map(|place| entry(live[place * len / taken])).collect()
     }
 
     /// The correction with this name.

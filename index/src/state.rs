@@ -8,7 +8,7 @@ use dehub_normalize::{Activation, BankKind, Method, Statistic, Term};
 use dehub_vector::{Chunked, Metric, PointId, Vector};
 
 use crate::bank::Bank;
-use crate::correction::{Column, Correction, CorrectionInfo};
+use crate::correction::{Column, Correction, CorrectionInfo, Source};
 use crate::graph::Graph;
 use crate::record::{CorrectionRecord, Counters, SetKind, SetRecord};
 use crate::row_set::RowSet;
@@ -35,6 +35,9 @@ pub(crate) struct State {
 #[derive(Debug, Clone)]
 pub(crate) struct Set {
     pub(crate) bank: Name,
+    /// The bank's slots it has taken in. Every row is fitted over these, and all sets of a bank have
+    /// taken in the same.
+    pub(crate) absorbed: u32,
     pub(crate) fitted: Fitting,
 }
 
@@ -55,7 +58,8 @@ pub(crate) enum Fitting {
 impl Set {
     pub(crate) fn gate(bank: Name, activation: Activation) -> Set {
         let rows = activation.rows().into_iter().collect();
-        Set { bank, fitted: Fitting::Gate { activation: Arc::new(activation), rows } }
+        let absorbed = u32::try_from(activation.lists().len()).expect("below BANK_ENTRIES_MAX");
+        Set { bank, absorbed, fitted: Fitting::Gate { activation: Arc::new(activation), rows } }
     }
 
     pub(crate) fn kind(&self) -> SetKind {
@@ -70,7 +74,7 @@ impl Set {
             Fitting::Column { column, .. } => column.center(),
             Fitting::Gate { .. } => 0.0,
         };
-        SetRecord { bank: self.bank.clone(), kind: self.kind(), center }
+        SetRecord { bank: self.bank.clone(), kind: self.kind(), center, absorbed: self.absorbed }
     }
 }
 
@@ -121,13 +125,27 @@ impl State {
         }
     }
 
-    /// The column of a term; `None` if it is not fitted.
-    fn column(&self, record: &CorrectionRecord, term: &Term) -> Option<&Column> {
+    /// The set of a term, its number and its column; `None` if it is not fitted.
+    fn column_set(&self, record: &CorrectionRecord, term: &Term) -> Option<(u32, &Set, &Column)> {
         let bank = State::bank_for(record, term.bank)?;
-        match &self.sets.get(&self.find_set(bank, SetKind::of(term.statistic))?)?.fitted {
-            Fitting::Column { column, .. } => Some(column),
+        let number = self.find_set(bank, SetKind::of(term.statistic))?;
+        let set = self.sets.get(&number)?;
+        match &set.fitted {
+            Fitting::Column { column, .. } => Some((number, set, column)),
             Fitting::Gate { .. } => None,
         }
+    }
+
+    /// The column of a term; `None` if it is not fitted.
+    fn column(&self, record: &CorrectionRecord, term: &Term) -> Option<&Column> {
+        self.column_set(record, term).map(|(_, _, column)| column)
+    }
+
+    /// Where the column of a term comes from.
+    fn source(&self, record: &CorrectionRecord, term: &Term) -> Option<Source> {
+        let (set, found, _) = self.column_set(record, term)?;
+        let (bank, absorbed) = (found.bank.clone(), found.absorbed);
+        Some(Source { set, bank, absorbed, statistic: term.statistic })
     }
 
     /// The correction as readers get it; `None` if a part is missing.
@@ -151,6 +169,12 @@ impl State {
             Some(term) => Some(self.column(record, &term)?.clone()),
             None => None,
         };
+        let terms = method.statistics(metric);
+        let sources: Vec<Source> =
+            terms.iter().map(|term| self.source(record, term)).collect::<Option<_>>()?;
+        let unseen = |source: &Source| {
+            self.banks.get(&source.bank).map_or(0, |bank| bank.live_from(source.absorbed).count())
+        };
         let info = CorrectionInfo {
             name: name.clone(),
             version: record.version,
@@ -159,8 +183,9 @@ impl State {
             gallery_bank: record.gallery_bank.clone(),
             sequence: record.sequence,
             activated: gates.iter().map(RowSet::len).collect(),
+            stale: sources.iter().map(unseen).max().unwrap_or(0),
         };
-        Some(Correction { info, columns, scale, gates })
+        Some(Correction { info, columns, scale, gates, sources })
     }
 
     /// The floors of a correction's guard as the columns now are; none if it has no floor.

@@ -15,12 +15,20 @@ pub struct Bank<'a> {
     pub metric: Metric,
     /// For [`Statistic::Sinkhorn`], one number an entry.
     pub potentials: Option<&'a [f32]>,
+    /// A column of how many entries each counts as, 0 for one that was removed; `None` when all are 1.
+    pub weights: Option<&'a Chunked>,
 }
 
 impl<'a> Bank<'a> {
-    /// A bank without potentials.
+    /// A bank without potentials, whose entries all have weight 1.
     pub fn new(vectors: &'a Chunked, metric: Metric) -> Bank<'a> {
-        Bank { vectors, metric, potentials: None }
+        Bank { vectors, metric, potentials: None, weights: None }
+    }
+
+    /// The weights of entries of one chunk; none when all are 1.
+    fn weights_of(&self, entries: &Span) -> &'a [f32] {
+        let weights = self.weights.map_or(&[][..], |weights| within_chunk(weights, entries));
+        if weights.iter().all(|&weight| weight == 1.0) { &[] } else { weights }
     }
 }
 
@@ -43,6 +51,17 @@ pub fn fit_states(
     first_entry: usize,
     statistics: &[Statistic],
 ) -> Vec<Vec<State>> {
+    fit_entries(points, first_row, bank, first_entry..bank.vectors.len(), statistics)
+}
+
+/// The same over a range of entries.
+pub fn fit_entries(
+    points: &Points<'_>,
+    first_row: usize,
+    bank: Bank<'_>,
+    entries: Span,
+    statistics: &[Statistic],
+) -> Vec<Vec<State>> {
     if statistics.is_empty() {
         return Vec::new();
     }
@@ -53,9 +72,9 @@ pub fn fit_states(
             let mut states: Vec<Vec<State>> =
                 statistics.iter().map(|statistic| vec![statistic.empty(); span.len()]).collect();
             let mut block = Vec::new();
-            for entries in spans(first_entry..bank.vectors.len()) {
+            for entries in spans(entries.clone()) {
                 similarities(&span, points.vectors, &entries, bank, &mut block);
-                absorb(points, &span, &entries, &block, bank.potentials, statistics, &mut states);
+                absorb(points, &span, &entries, &block, bank, statistics, &mut states);
             }
             states
         })
@@ -86,7 +105,7 @@ pub fn fit_activation(
         let squares: Vec<f32> = (0..gathered.len()).map(|place| square(gathered.row(place))).collect();
         let mut tops = vec![TopK::new(k); entries.len()];
         let mut block = Vec::new();
-        let gathered_bank = Bank { vectors: &gathered, ..bank };
+        let gathered_bank = Bank::new(&gathered, bank.metric);
         for span in spans(first_row..points.vectors.len()) {
             let all = 0..entries.len();
             similarities(&span, points.vectors, &all, gathered_bank, &mut block);
@@ -103,6 +122,24 @@ pub fn fit_activation(
         tops.into_iter().map(TopK::into_sorted).collect::<Vec<_>>()
     });
     Activation::from_lists(k, lists.flatten_iter().collect())
+}
+
+/// The rows whose state may keep one of the `removed` entries, and must be fitted anew without them: those
+/// with such an entry as near as the least they keep, as far as 32 bits can tell.
+pub fn rows_holding(points: &Points<'_>, bank: Bank<'_>, removed: &[u32], states: &[State]) -> Vec<u32> {
+    let mut gathered = Chunked::new(bank.vectors.width());
+    removed.iter().for_each(|&entry| gathered.push(bank.vectors.row(entry as usize)));
+    let longest = (0..gathered.len()).map(|place| square(gathered.row(place))).fold(0.0, f32::max);
+    let everyone = Points { vectors: points.vectors, live: points.live, own_entry: &|_| None };
+    let nearest = Statistic::TopMean { k: 1 };
+    let nearest = fit_states(&everyone, 0, Bank::new(&gathered, bank.metric), 0, &[nearest]);
+    let may_hold = |(row, (nearest, state)): (u32, (&State, &State))| {
+        let State::KLargest(nearest) = nearest else { return None };
+        let vector = points.vectors.row(row as usize);
+        let reach = nearest.least()? + 2.0 * slack(vector.len(), square(vector), longest);
+        state.may_hold(reach).then_some(row)
+    };
+    (0..).zip(nearest.iter().flatten().zip(states)).filter_map(may_hold).collect()
 }
 
 type Span = std::ops::Range<usize>;
@@ -149,27 +186,35 @@ fn absorb(
     span: &Span,
     entries: &Span,
     block: &[f32],
-    potentials: Option<&[f32]>,
+    bank: Bank<'_>,
     statistics: &[Statistic],
     states: &mut [Vec<State>],
 ) {
-    let block_of = |line, first: u32| {
-        Block::new(line, first).with(potentials.map_or(&[], |potentials| &potentials[first as usize..]))
+    let weights = bank.weights_of(entries);
+    let block_of = |line, first: u32, weights| {
+        let potentials = bank.potentials.map_or(&[][..], |potentials| &potentials[first as usize..]);
+        Block::new(line, first).with(potentials).weighted(weights)
     };
     for (place, line) in block.chunks_exact(entries.len()).enumerate() {
         let own = (points.own_entry)(row_number(span.start + place)).map(|entry| entry as usize);
         let cut = own.filter(|own| entries.contains(own)).map(|own| own - entries.start);
         let first = row_number(entries.start);
         let (before, after) = match cut {
-            None => (block_of(line, first), block_of(&[], first)),
+            None => (block_of(line, first, weights), block_of(&[], first, &[])),
             Some(cut) => {
                 let rest = first + row_number(cut) + 1;
-                (block_of(&line[..cut], first), block_of(&line[cut + 1..], rest))
+                let (before, after) = match weights {
+                    [] => (weights, weights),
+                    weights => (&weights[..cut], &weights[cut + 1..]),
+                };
+                (block_of(&line[..cut], first, before), block_of(&line[cut + 1..], rest, after))
             }
         };
         for (statistic, states) in statistics.iter().zip(&mut *states) {
             states[place].absorb(*statistic, before);
-            states[place].absorb(*statistic, after);
+            if !after.similarities.is_empty() {
+                states[place].absorb(*statistic, after);
+            }
         }
     }
 }

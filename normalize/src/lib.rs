@@ -12,15 +12,23 @@
 
 mod activation;
 mod fit;
+mod growth;
 mod hubness;
+mod kept;
 mod method;
 mod methods;
+mod shard;
 mod sinkhorn;
 mod statistic;
+mod sums;
 
 pub use activation::Activation;
-pub use fit::{Bank, Points, fit_activation, fit_states};
+pub use fit::{Bank, Points, fit_activation, fit_entries, fit_states, rows_holding};
+pub use growth::{Growth, Unseen};
 pub use hubness::{Occurrence, robin_hood_at_random};
+pub use kept::{KLargest, Nearest};
 pub use method::{BankKind, Guard, Method, MethodError, Parameter, ParameterKind, Term};
+pub use shard::{Partial, Partials, shard_entries, shard_of};
 pub use sinkhorn::fit_potentials;
-pub use statistic::{Block, Gap, KLargest, LogSumExp, Moments, Nearest, State, StateError, Statistic};
+pub use statistic::{Block, Gap, State, StateError, Statistic};
+pub use sums::{LogSumExp, Moments};

@@ -8,6 +8,9 @@
 //! f_b = −ln|B| − ln Σ_g e^{s(b,g)/τ + h_g}        h_g = −ln|G| − ln Σ_b e^{s(b,g)/τ + f_b}
 //! ```
 //!
+//! An entry of weight `w` has the mass `w/W` in place of `1/|B|`, with `W` the sum of all weights: it
+//! is as many entries. One that was removed has no mass and the potential 0, which nobody reads.
+//!
 //! and the score is `s + τ·h_g`. For given `f` that is a sum over the bank like any other, so a new
 //! point gets its column without a new fit.
 
@@ -27,32 +30,45 @@ pub fn fit_potentials(
 ) -> Vec<f32> {
     let gallery = living(points);
     let statistic = Statistic::Sinkhorn { tau, iterations };
-    let side = |rows: &Chunked, columns: &Chunked, potentials: &[f32]| {
+    let side = |rows: &Chunked, columns: Bank<'_>, weights: Option<&Chunked>| {
         let rows = Points { vectors: rows, live: &|_| true, own_entry: &|_| None };
-        let columns = Bank { vectors: columns, metric: bank.metric, potentials: Some(potentials) };
         let states = fit_states(&rows, 0, columns, 0, &[statistic]).pop().unwrap_or_default();
-        balanced(&states)
+        balanced(&states, weights)
+    };
+    let points_from =
+        |potentials: &[f32]| side(&gallery, Bank { potentials: Some(potentials), ..bank }, None);
+    let entries_from = |potentials: &[f32]| {
+        let gallery = Bank { potentials: Some(potentials), ..Bank::new(&gallery, bank.metric) };
+        side(bank.vectors, gallery, bank.weights)
     };
     let mut of_points = match start {
-        Some(start) => side(&gallery, bank.vectors, start),
+        Some(start) => points_from(start),
         None => vec![0.0; gallery.len()],
     };
     let mut of_entries = Vec::new();
     for iteration in 0..iterations.max(1) {
-        of_entries = side(bank.vectors, &gallery, &of_points);
+        of_entries = entries_from(&of_points);
         if iteration + 1 < iterations {
-            of_points = side(&gallery, bank.vectors, &of_entries);
+            of_points = points_from(&of_entries);
         }
     }
     of_entries
 }
 
-/// `−ln n − ln Σ e^…` of each of `n` states.
+/// `−ln n − ln Σ e^…` of each of `n` states, or with their share `w/W` of the weights for `1/n`.
 #[expect(clippy::cast_precision_loss, reason = "a count of rows is far below 2^53")]
 #[expect(clippy::cast_possible_truncation, reason = "potentials are kept in 32 bits")]
-fn balanced(states: &[State]) -> Vec<f32> {
-    let share = (states.len() as f64).ln();
-    states.iter().map(|state| (-share - state.ln_sum().unwrap_or(0.0)) as f32).collect()
+fn balanced(states: &[State], weights: Option<&Chunked>) -> Vec<f32> {
+    let Some(weights) = weights else {
+        let share = (states.len() as f64).ln();
+        return states.iter().map(|state| (-share - state.ln_sum().unwrap_or(0.0)) as f32).collect();
+    };
+    let weights: Vec<f64> = (0..states.len()).map(|entry| f64::from(weights.at(entry))).collect();
+    let share = weights.iter().sum::<f64>().ln();
+    let potential = |(state, &weight): (&State, &f64)| {
+        if weight > 0.0 { (weight.ln() - share - state.ln_sum().unwrap_or(0.0)) as f32 } else { 0.0 }
+    };
+    states.iter().zip(&weights).map(potential).collect()
 }
 
 /// The vectors of the points that exist.

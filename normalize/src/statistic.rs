@@ -5,7 +5,11 @@
 
 use std::fmt;
 
-use dehub_vector::{Candidate, Chunked, exp_sum, largest, shifted_sums};
+use dehub_vector::{Chunked, largest};
+
+use crate::kept::{KLargest, Nearest};
+use crate::shard::{Partials, shard_of};
+use crate::sums::{LogSumExp, Moments};
 
 /// Which distance a similarity stands for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -17,7 +21,7 @@ pub enum Gap {
 }
 
 impl Gap {
-    fn distance(self, similarity: f64) -> f64 {
+    pub(crate) fn distance(self, similarity: f64) -> f64 {
         match self {
             Gap::Cosine => (1.0 - similarity).max(0.0),
             Gap::Euclidean => (-2.0 * similarity).max(0.0).sqrt(),
@@ -37,7 +41,7 @@ impl Gap {
 
 /// The smallest distance taken as a unit, and the smallest deviation: about the rounding of a
 /// 32-bit similarity.
-const UNIT_MIN: f64 = 1e-6;
+pub(crate) const UNIT_MIN: f64 = 1e-6;
 
 /// A number each point gets from its similarities to a bank.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -101,13 +105,13 @@ impl Statistic {
     /// The state of a point that has seen no bank query.
     pub fn empty(self) -> State {
         match self {
-            Statistic::LogSumExp { .. } | Statistic::Sinkhorn { .. } => State::LogSumExp(LogSumExp::EMPTY),
+            Statistic::LogSumExp { .. } | Statistic::Sinkhorn { .. } => State::LogSumExp(Partials::new()),
             Statistic::TopMean { k }
             | Statistic::TopMeanPower { k, .. }
             | Statistic::KthUnit { k, .. }
             | Statistic::MeanUnit { k, .. } => State::KLargest(KLargest::new(k)),
             Statistic::Mean | Statistic::MeanByDeviation | Statistic::InverseDeviation => {
-                State::Moments(Moments::EMPTY)
+                State::Moments(Partials::new())
             }
             Statistic::CentroidPull { k, .. } => State::Nearest(Nearest::new(k)),
         }
@@ -151,8 +155,12 @@ impl Statistic {
     /// `bank` is read by [`Statistic::CentroidPull`] only.
     pub fn value(self, state: &State, bank: &Chunked) -> f64 {
         match (self, state) {
-            (Statistic::LogSumExp { beta }, State::LogSumExp(sum)) => sum.ln().map_or(0.0, |ln| ln / beta),
-            (Statistic::Sinkhorn { tau, .. }, State::LogSumExp(sum)) => sum.ln().map_or(0.0, |ln| ln * tau),
+            (Statistic::LogSumExp { beta }, State::LogSumExp(sums)) => {
+                sums.fold().ln().map_or(0.0, |ln| ln / beta)
+            }
+            (Statistic::Sinkhorn { tau, .. }, State::LogSumExp(sums)) => {
+                sums.fold().ln().map_or(0.0, |ln| ln * tau)
+            }
             (Statistic::TopMean { .. }, State::KLargest(kept)) => kept.mean().unwrap_or(0.0),
             (Statistic::TopMeanPower { gamma, .. }, State::KLargest(kept)) => {
                 let mean = kept.mean().unwrap_or(0.0);
@@ -164,12 +172,13 @@ impl Statistic {
             (Statistic::MeanUnit { gap, .. }, State::KLargest(kept)) => {
                 kept.mean_of(|similarity| gap.distance(similarity)).map_or(1.0, |mean| gap.per_unit(mean))
             }
-            (Statistic::Mean, State::Moments(moments)) => moments.mean,
+            (Statistic::Mean, State::Moments(moments)) => moments.fold().mean(),
             (Statistic::MeanByDeviation, State::Moments(moments)) => {
-                moments.deviation().map_or(0.0, |deviation| moments.mean / deviation)
+                let moments = moments.fold();
+                moments.deviation().map_or(0.0, |deviation| moments.mean() / deviation)
             }
             (Statistic::InverseDeviation, State::Moments(moments)) => {
-                moments.deviation().map_or(1.0, f64::recip)
+                moments.fold().deviation().map_or(1.0, f64::recip)
             }
             (Statistic::CentroidPull { gap, .. }, State::Nearest(nearest)) => nearest.pull(gap, bank),
             (_, State::LogSumExp(_) | State::KLargest(_) | State::Moments(_) | State::Nearest(_)) => {
@@ -181,14 +190,18 @@ impl Statistic {
     /// Reads a state that [`State::encode`] wrote for this statistic.
     pub fn decode(self, bytes: &[u8]) -> Result<State, StateError> {
         let state = match self {
-            Statistic::LogSumExp { beta } => LogSumExp::decode(beta, bytes).map(State::LogSumExp),
-            Statistic::Sinkhorn { tau, .. } => LogSumExp::decode(tau.recip(), bytes).map(State::LogSumExp),
+            Statistic::LogSumExp { beta } => {
+                Partials::decode(bytes, |bytes| LogSumExp::decode(beta, bytes)).map(State::LogSumExp)
+            }
+            Statistic::Sinkhorn { tau, .. } => {
+                Partials::decode(bytes, |bytes| LogSumExp::decode(tau.recip(), bytes)).map(State::LogSumExp)
+            }
             Statistic::TopMean { k }
             | Statistic::TopMeanPower { k, .. }
             | Statistic::KthUnit { k, .. }
             | Statistic::MeanUnit { k, .. } => KLargest::decode(k, bytes).map(State::KLargest),
             Statistic::Mean | Statistic::MeanByDeviation | Statistic::InverseDeviation => {
-                Moments::decode(bytes).map(State::Moments)
+                Partials::decode(bytes, Moments::decode).map(State::Moments)
             }
             Statistic::CentroidPull { k, .. } => Nearest::decode(k, bytes).map(State::Nearest),
         };
@@ -226,17 +239,17 @@ pub struct StateError {
 /// A point's running state for one statistic.
 #[derive(Debug, Clone, PartialEq)]
 pub enum State {
-    /// A sum of exponentials.
-    LogSumExp(LogSumExp),
+    /// A sum of exponentials for each shard of the bank.
+    LogSumExp(Partials<LogSumExp>),
     /// The largest similarities.
     KLargest(KLargest),
-    /// Mean and deviation.
-    Moments(Moments),
+    /// Mean and deviation over each shard of the bank.
+    Moments(Partials<Moments>),
     /// The largest similarities and whose they are.
     Nearest(Nearest),
 }
 
-/// The similarities of a point to a block of bank entries.
+/// The similarities of a point to a block of bank entries, which lie in one shard.
 #[derive(Debug, Clone, Copy)]
 pub struct Block<'a> {
     /// The similarities, in the order of the entries.
@@ -244,14 +257,17 @@ pub struct Block<'a> {
     /// The number of the first entry.
     pub first_entry: u32,
     /// For [`Statistic::Sinkhorn`], the potentials of the entries, from the first on.
-    potentials: &'a [f32],
-    top: f32,
+    pub(crate) potentials: &'a [f32],
+    /// The weights of the entries; empty when all are 1.
+    pub(crate) weights: &'a [f32],
+    /// The largest similarity of an entry that counts.
+    pub(crate) top: f32,
 }
 
 impl<'a> Block<'a> {
     /// A block that starts with entry `first_entry`.
     pub fn new(similarities: &'a [f32], first_entry: u32) -> Block<'a> {
-        Block { similarities, first_entry, potentials: &[], top: largest(similarities) }
+        Block { similarities, first_entry, potentials: &[], weights: &[], top: largest(similarities) }
     }
 
     /// The same block with the potentials of its entries, and perhaps of more.
@@ -259,16 +275,39 @@ impl<'a> Block<'a> {
     pub fn with(self, potentials: &'a [f32]) -> Block<'a> {
         Block { potentials, ..self }
     }
+
+    /// The same block with the weights of its entries, one each: how many entries each counts as, 0 for
+    /// one that was removed. No weights mean that all are 1.
+    #[must_use]
+    pub fn weighted(self, weights: &'a [f32]) -> Block<'a> {
+        if weights.is_empty() {
+            return self;
+        }
+        debug_assert_eq!(weights.len(), self.similarities.len(), "a weight for each entry");
+        let block = Block { weights, ..self };
+        let top = block.counted().map(|(similarity, _)| similarity).fold(f32::NEG_INFINITY, f32::max);
+        Block { top, ..block }
+    }
+
+    /// The similarities and weights of the entries that count, for a block with weights.
+    pub(crate) fn counted(self) -> impl Iterator<Item = (f32, f32)> + 'a {
+        let pairs = self.similarities.iter().copied().zip(self.weights.iter().copied());
+        pairs.filter(|&(_, weight)| weight > 0.0)
+    }
 }
 
 impl State {
     /// Adds a block of bank entries; `statistic` must be the one that made the state.
     pub fn absorb(&mut self, statistic: Statistic, block: Block<'_>) {
         match (self, statistic) {
-            (State::LogSumExp(sum), Statistic::LogSumExp { beta }) => sum.absorb(beta, block),
-            (State::LogSumExp(sum), Statistic::Sinkhorn { tau, .. }) => sum.absorb_shifted(tau, block),
-            (State::KLargest(kept), _) => kept.absorb(block.similarities, block.top),
-            (State::Moments(moments), _) => moments.absorb(block.similarities),
+            (State::LogSumExp(sums), Statistic::LogSumExp { beta }) => {
+                sums.at(shard_of(block.first_entry)).absorb(beta, block);
+            }
+            (State::LogSumExp(sums), Statistic::Sinkhorn { tau, .. }) => {
+                sums.at(shard_of(block.first_entry)).absorb_shifted(tau, block);
+            }
+            (State::KLargest(kept), _) => kept.absorb(block),
+            (State::Moments(moments), _) => moments.at(shard_of(block.first_entry)).absorb(block),
             (State::Nearest(nearest), _) => nearest.absorb(block),
             (State::LogSumExp(_), _) => unreachable!("a state is kept with its statistic"),
         }
@@ -277,288 +316,62 @@ impl State {
     /// The state of both banks together. Entries of `other` are numbered as in the whole bank.
     pub fn merge(&mut self, other: &State) {
         match (self, other) {
-            (State::LogSumExp(sum), State::LogSumExp(other)) => sum.merge(*other),
-            (State::KLargest(kept), State::KLargest(other)) => {
-                kept.absorb(&other.values, largest(&other.values));
-            }
-            (State::Moments(moments), State::Moments(other)) => moments.merge(*other),
-            (State::Nearest(nearest), State::Nearest(other)) => {
-                other.best.iter().for_each(|&candidate| nearest.offer(candidate));
-            }
+            (State::LogSumExp(sums), State::LogSumExp(other)) => sums.merge(other),
+            (State::KLargest(kept), State::KLargest(other)) => kept.merge(other),
+            (State::Moments(moments), State::Moments(other)) => moments.merge(other),
+            (State::Nearest(nearest), State::Nearest(other)) => nearest.merge(other),
             (State::LogSumExp(_) | State::KLargest(_) | State::Moments(_) | State::Nearest(_), _) => {
                 unreachable!("states of one statistic are merged")
             }
         }
     }
 
+    /// Puts the partial of one shard in place of its own: `other` is a state over that shard alone.
+    /// Changes no state that keeps no partials.
+    pub fn replace_shard(&mut self, shard: usize, other: &State) {
+        match (self, other) {
+            (State::LogSumExp(sums), State::LogSumExp(other)) => sums.replace(shard, other),
+            (State::Moments(moments), State::Moments(other)) => moments.replace(shard, other),
+            (State::LogSumExp(_) | State::KLargest(_) | State::Moments(_) | State::Nearest(_), _) => {}
+        }
+    }
+
+    /// Whether an entry of this similarity may be among those the state keeps; never for one that keeps
+    /// sums.
+    pub(crate) fn may_hold(&self, similarity: f32) -> bool {
+        match self {
+            State::KLargest(kept) => kept.floor().is_none_or(|least| similarity >= least),
+            State::Nearest(nearest) => nearest.floor().is_none_or(|worst| similarity >= worst),
+            State::LogSumExp(_) | State::Moments(_) => false,
+        }
+    }
+
     /// `ln Σ e^x` of a sum of exponentials; `None` for other states and the empty sum.
     pub fn ln_sum(&self) -> Option<f64> {
         match self {
-            State::LogSumExp(sum) => sum.ln(),
+            State::LogSumExp(sums) => sums.fold().ln(),
             State::KLargest(_) | State::Moments(_) | State::Nearest(_) => None,
         }
     }
 
-    /// Whether every entry the state names is among the first `entries` of the bank.
+    /// Whether the state can be one over the first `entries` of a bank: every entry it names and every
+    /// shard it has a partial of is among them.
     pub fn is_within(&self, entries: usize) -> bool {
         match self {
-            State::Nearest(nearest) => nearest.best.iter().all(|it| (it.row as usize) < entries),
-            State::LogSumExp(_) | State::KLargest(_) | State::Moments(_) => true,
+            State::Nearest(nearest) => nearest.is_within(entries),
+            State::LogSumExp(sums) => sums.is_within(entries),
+            State::Moments(moments) => moments.is_within(entries),
+            State::KLargest(_) => true,
         }
     }
 
     /// The state as little-endian bytes.
     pub fn encode(&self) -> Vec<u8> {
         match self {
-            State::LogSumExp(LogSumExp { max, sum }) => [max.to_le_bytes(), sum.to_le_bytes()].concat(),
-            State::KLargest(kept) => kept.values.iter().flat_map(|value| value.to_le_bytes()).collect(),
-            State::Moments(Moments { count, mean, squares }) => {
-                [count.to_le_bytes(), mean.to_le_bytes(), squares.to_le_bytes()].concat()
-            }
-            State::Nearest(nearest) => {
-                let bytes = |it: &Candidate| [it.score.to_le_bytes(), it.row.to_le_bytes()].concat();
-                nearest.best.iter().flat_map(bytes).collect()
-            }
-        }
-    }
-}
-
-/// `ln Σ e^x` as a maximum and the sum of `e^{x − max}`, so that no exponential overflows.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct LogSumExp {
-    max: f64,
-    sum: f64,
-}
-
-impl LogSumExp {
-    /// No term yet.
-    pub const EMPTY: LogSumExp = LogSumExp { max: f64::NEG_INFINITY, sum: 0.0 };
-
-    /// Reads a state; the largest term of a sum counts 1, so none is below 1.
-    fn decode(beta: f64, bytes: &[u8]) -> Option<LogSumExp> {
-        let (max, sum) = bytes.split_first_chunk::<8>()?;
-        let (max, sum) = (f64::from_le_bytes(*max), f64::from_le_bytes(sum.try_into().ok()?));
-        let state = LogSumExp { max, sum };
-        let is_similarity = (max / beta).abs() <= f64::from(f32::MAX);
-        let is_sum = is_similarity && sum.is_finite() && sum > 0.5;
-        (state == LogSumExp::EMPTY || is_sum).then_some(state)
-    }
-
-    fn absorb(&mut self, beta: f64, block: Block<'_>) {
-        let Block { similarities, top, .. } = block;
-        if similarities.is_empty() || self.is_negligible_below(beta, top, similarities.len()) {
-            return;
-        }
-        #[expect(
-            clippy::cast_possible_truncation,
-            reason = "similarities are 32-bit; so is what is taken from them"
-        )]
-        let sum = exp_sum(similarities, beta as f32, top);
-        self.merge(LogSumExp { max: beta * f64::from(top), sum });
-    }
-
-    /// Adds `e^{s/tau + f}`, with `f` the potentials of the block.
-    #[expect(clippy::cast_possible_truncation, reason = "exponents are 32-bit, as what they are made of")]
-    fn absorb_shifted(&mut self, tau: f64, block: Block<'_>) {
-        let scale = tau.recip() as f32;
-        let terms = block.similarities.iter().zip(block.potentials);
-        let exponents: Vec<f32> =
-            terms.map(|(similarity, potential)| similarity * scale + potential).collect();
-        let top = largest(&exponents);
-        if top > f32::NEG_INFINITY {
-            self.merge(LogSumExp { max: f64::from(top), sum: exp_sum(&exponents, 1.0, top) });
-        }
-    }
-
-    /// Whether `count` terms of at most `e^{beta·top}` cannot change a digit of the sum.
-    #[expect(clippy::cast_precision_loss, reason = "a block's length is far below 2^53")]
-    fn is_negligible_below(&self, beta: f64, top: f32, count: usize) -> bool {
-        let relative = (beta * f64::from(top) - self.max).exp() * count as f64;
-        relative < f64::EPSILON * self.sum / 4.0
-    }
-
-    fn merge(&mut self, other: LogSumExp) {
-        if other.sum == 0.0 {
-            return;
-        }
-        let max = self.max.max(other.max);
-        // An empty side has max −∞ and sum 0: e^{−∞}·0 = 0.
-        self.sum = self.sum * (self.max - max).exp() + other.sum * (other.max - max).exp();
-        self.max = max;
-    }
-
-    /// `ln Σ e^x`; `None` when nothing was added.
-    pub fn ln(&self) -> Option<f64> {
-        (self.sum > 0.0).then(|| self.max + self.sum.ln())
-    }
-}
-
-/// The `k` largest numbers seen, largest first.
-#[derive(Debug, Clone, PartialEq)]
-pub struct KLargest {
-    k: usize,
-    values: Vec<f32>,
-}
-
-impl KLargest {
-    /// Nothing seen yet. Memory grows with what is kept, not with `k`.
-    pub fn new(k: usize) -> KLargest {
-        KLargest { k, values: Vec::new() }
-    }
-
-    fn decode(k: usize, bytes: &[u8]) -> Option<KLargest> {
-        let (numbers, rest) = bytes.as_chunks::<4>();
-        let values: Vec<f32> = numbers.iter().map(|&number| f32::from_le_bytes(number)).collect();
-        let is_kept = values.len() <= k && values.iter().all(|value| value.is_finite());
-        (rest.is_empty() && is_kept && values.is_sorted_by(|a, b| a >= b)).then_some(KLargest { k, values })
-    }
-
-    fn absorb(&mut self, numbers: &[f32], top: f32) {
-        // Selecting from a block at a time costs one pass over it, and a sort of the few kept.
-        let is_full = self.values.len() >= self.k;
-        let floor = self.values.last().copied().filter(|_| is_full);
-        if floor.is_some_and(|floor| top <= floor) {
-            return;
-        }
-        let above = numbers.iter().copied().filter(|&number| floor.is_none_or(|floor| number > floor));
-        self.values.extend(above);
-        let largest_first = |a: &f32, b: &f32| b.total_cmp(a);
-        if self.values.len() > self.k {
-            self.values.select_nth_unstable_by(self.k, largest_first);
-            self.values.truncate(self.k);
-        }
-        self.values.sort_unstable_by(largest_first);
-    }
-
-    /// The mean of what is kept; `None` when nothing is.
-    pub fn mean(&self) -> Option<f64> {
-        self.mean_of(|value| value)
-    }
-
-    #[expect(clippy::cast_precision_loss, reason = "a count of kept numbers is far below 2^53")]
-    fn mean_of(&self, change: impl Fn(f64) -> f64) -> Option<f64> {
-        let sum: f64 = self.values.iter().map(|&value| change(f64::from(value))).sum();
-        (!self.values.is_empty()).then(|| sum / self.values.len() as f64)
-    }
-
-    fn least(&self) -> Option<f32> {
-        self.values.last().copied()
-    }
-}
-
-/// Mean and sum of squared deviations, which merge without cancellation (Chan, Golub & LeVeque 1979).
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Moments {
-    count: f64,
-    mean: f64,
-    squares: f64,
-}
-
-impl Moments {
-    /// No number yet.
-    pub const EMPTY: Moments = Moments { count: 0.0, mean: 0.0, squares: 0.0 };
-
-    fn decode(bytes: &[u8]) -> Option<Moments> {
-        let (numbers, rest) = bytes.as_chunks::<8>();
-        let [count, mean, squares] = <[[u8; 8]; 3]>::try_from(numbers).ok()?.map(f64::from_le_bytes);
-        let is_whole = count >= 0.0 && count.fract() == 0.0 && mean.is_finite() && squares >= 0.0;
-        (rest.is_empty() && is_whole && squares.is_finite()).then_some(Moments { count, mean, squares })
-    }
-
-    #[expect(clippy::cast_precision_loss, reason = "a block's length is far below 2^53")]
-    fn absorb(&mut self, numbers: &[f32]) {
-        if numbers.is_empty() {
-            return;
-        }
-        let count = numbers.len() as f64;
-        // Shifted by the first number, so that the difference of two large sums is not taken.
-        let shift = numbers[0];
-        let (sum, squares) = shifted_sums(numbers, shift);
-        let mean = sum / count;
-        let squares = (squares - sum * mean).max(0.0);
-        self.merge(Moments { count, mean: mean + f64::from(shift), squares });
-    }
-
-    fn merge(&mut self, other: Moments) {
-        let count = self.count + other.count;
-        if count > 0.0 {
-            let apart = other.mean - self.mean;
-            self.squares += other.squares + apart * apart * (self.count * other.count / count);
-            self.mean += apart * (other.count / count);
-            self.count = count;
-        }
-    }
-
-    /// The standard deviation of the population, at least [`UNIT_MIN`]; `None` when there is nothing.
-    fn deviation(&self) -> Option<f64> {
-        (self.count > 0.0).then(|| (self.squares / self.count).sqrt().max(UNIT_MIN))
-    }
-}
-
-/// The `k` nearest bank entries, nearest first; ties by the lower entry.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Nearest {
-    k: usize,
-    best: Vec<Candidate>,
-}
-
-impl Nearest {
-    /// Nothing seen yet. Memory grows with what is kept, not with `k`.
-    pub fn new(k: usize) -> Nearest {
-        Nearest { k, best: Vec::new() }
-    }
-
-    fn decode(k: usize, bytes: &[u8]) -> Option<Nearest> {
-        let (entries, rest) = bytes.as_chunks::<8>();
-        let read = |&[a, b, c, d, e, f, g, h]: &[u8; 8]| Candidate {
-            score: f32::from_le_bytes([a, b, c, d]),
-            row: u32::from_le_bytes([e, f, g, h]),
-        };
-        let best: Vec<Candidate> = entries.iter().map(read).collect();
-        let is_kept = best.len() <= k && best.iter().all(|candidate| candidate.score.is_finite());
-        (rest.is_empty() && is_kept && best.is_sorted_by(|a, b| a > b)).then_some(Nearest { k, best })
-    }
-
-    fn absorb(&mut self, block: Block<'_>) {
-        if self.best.len() >= self.k && self.best.last().is_some_and(|worst| block.top <= worst.score) {
-            return;
-        }
-        for (entry, &score) in (block.first_entry..).zip(block.similarities) {
-            self.offer(Candidate::new(score, entry));
-        }
-    }
-
-    fn offer(&mut self, candidate: Candidate) {
-        let is_full = self.best.len() >= self.k;
-        if is_full && self.best.last().is_some_and(|worst| candidate <= *worst) {
-            return;
-        }
-        let place = self.best.partition_point(|kept| *kept > candidate);
-        self.best.insert(place, candidate);
-        self.best.truncate(self.k);
-    }
-
-    /// See [`Statistic::CentroidPull`]. Sums over entries in the order of nearness.
-    #[expect(clippy::cast_precision_loss, reason = "a count of kept entries is far below 2^53")]
-    fn pull(&self, gap: Gap, bank: &Chunked) -> f64 {
-        if self.best.is_empty() {
-            return 0.0;
-        }
-        let count = self.best.len() as f64;
-        let mut centre = vec![0.0_f64; bank.width()];
-        let mut squares = 0.0;
-        for entry in &self.best {
-            for (sum, &number) in centre.iter_mut().zip(bank.row(entry.row as usize)) {
-                *sum += f64::from(number) / count;
-                squares += f64::from(number) * f64::from(number) / count;
-            }
-        }
-        let centre: f64 = centre.iter().map(|number| number * number).sum();
-        let mean = self.best.iter().map(|entry| f64::from(entry.score)).sum::<f64>() / count;
-        match gap {
-            Gap::Cosine => mean - centre / 2.0,
-            // ‖p − c‖² is the mean of ‖p − b‖² less the spread of the neighbours about their centre.
-            Gap::Euclidean => -(-2.0 * mean - (squares - centre)) / 2.0,
+            State::LogSumExp(sums) => sums.encode(LogSumExp::encode),
+            State::KLargest(kept) => kept.encode(),
+            State::Moments(moments) => moments.encode(Moments::encode),
+            State::Nearest(nearest) => nearest.encode(),
         }
     }
 }

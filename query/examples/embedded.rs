@@ -21,9 +21,14 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     ])?;
 
     let asked = [[0.9, 0.5, 0.4], [0.5, 0.9, 0.4], [0.6, 0.6, 0.5]];
-    let entries = asked.map(|vector| EntryInput { id: None, vector: vector.to_vec() }).to_vec();
+    let entries = asked.map(|vector| EntryInput::new(None, vector.to_vec())).to_vec();
     let bank: dehub_index::Name = "asked".parse()?;
-    collection.add_to_bank(&BankUpdate { name: bank.clone(), kind: BankKind::Query, entries })?;
+    collection.add_to_bank(&BankUpdate {
+        name: bank.clone(),
+        kind: BankKind::Query,
+        entries,
+        defer: false,
+    })?;
     let method = "IS(beta=10)".parse()?;
     collection.fit(&[FitInput {
         name: "is".parse()?,

@@ -5,6 +5,7 @@ use dehub_index::{Question, Snapshot};
 use crate::QueryError;
 use crate::execute::{Hit, Response, run};
 use crate::query::Query;
+use crate::staleness::{Staleness, staleness};
 
 /// One query answered with and without its correction.
 #[derive(Debug, Clone, PartialEq)]
@@ -15,6 +16,8 @@ pub struct Explanation {
     pub corrected: Response,
     /// The rank of each corrected hit in the exact raw ranking, from 1.
     pub raw_ranks: Vec<u32>,
+    /// For a correction that is behind its banks, what it has not taken in can do to the answer.
+    pub staleness: Option<Staleness>,
 }
 
 /// Answers a query raw and as it asks, and ranks what changed.
@@ -35,5 +38,8 @@ pub fn explain(snapshot: &Snapshot, query: &Query) -> Result<Explanation, QueryE
         snapshot.scan(&question, &[dehub_index::Variant::raw()]).swap_remove(0).swap_remove(0).ranks[0]
     });
     let without_own = |rank: u32| rank - u32::from(own_rank.is_some_and(|own| own < rank));
-    Ok(Explanation { raw, corrected, raw_ranks: answer.ranks.into_iter().map(without_own).collect() })
+    let raw_ranks = answer.ranks.into_iter().map(without_own).collect();
+    let found = query.settings.ranking.find(snapshot)?;
+    let staleness = staleness(snapshot, &prepared, found, &corrected.hits)?;
+    Ok(Explanation { raw, corrected, raw_ranks, staleness })
 }

@@ -42,7 +42,7 @@ pub struct Influence {
 /// The bank entries most similar to a point, nearest first: what makes it a hub.
 pub fn influences(snapshot: &Snapshot, row: u32, bank: &Name, most: usize) -> Vec<Influence> {
     let mut top = TopK::new(most);
-    for (entry, query) in (0_u32..).zip(snapshot.bank_queries(bank, usize::MAX)) {
+    for (entry, query) in snapshot.entries_spread(bank, usize::MAX) {
         top.push(Candidate::new(snapshot.similarity(&query, row), entry));
     }
     let influence = |candidate: Candidate| Influence { entry: candidate.row, similarity: candidate.score };

@@ -13,6 +13,7 @@ mod hubness;
 mod influence;
 mod plan;
 mod query;
+mod staleness;
 mod tune;
 
 pub use drift::{DRIFT_SAMPLE_MIN, Drift, drift};
@@ -24,6 +25,7 @@ pub use hubness::{Comparison, HubnessRow, compare, hubness};
 pub use influence::{Influence, PointBias, influences, leaks, point_biases};
 pub use plan::{Engine, Plan, plan};
 pub use query::{BATCH_QUERIES_MAX, LIMIT_DEFAULT, LIMIT_MAX, Query, Ranking, Search, Settings, Source};
+pub use staleness::{Bound, Staleness};
 pub use tune::{
     Estimate, Evidence, Finding, QUERIES_MIN, ROUNDS_MAX, ROUNDS_MIN, RawRow, Reason, TuneError, TuneMethods,
     TuneOptions, TuneReport, TuneRow, Verdict, score_deviation, tune, tune_methods,

@@ -36,7 +36,7 @@ pub(crate) enum Command {
     Create(Create),
     /// Add points from a .npy, .parquet or .jsonl file.
     Import(Import),
-    /// Add reference vectors to a bank, or drop one.
+    /// Add reference vectors to a bank, remove or weaken them, or drop the bank.
     Bank(Bank),
     /// Fit hubness corrections from a bank. They serve only those who ask for them.
     Fit(Fit),
@@ -134,24 +134,43 @@ pub(crate) enum Kind {
 }
 
 #[derive(Debug, Args)]
+#[command(group = ArgGroup::new("what").required(true))]
 pub(crate) struct Bank {
     /// The collection.
     pub collection: String,
     /// The bank.
     pub bank: String,
     /// A file of reference vectors to add.
-    #[arg(required_unless_present_any = ["from_gallery", "drop"], conflicts_with_all = ["from_gallery", "drop"])]
+    #[arg(group = "what")]
     pub file: Option<PathBuf>,
     #[command(flatten)]
     pub format: VectorFile,
     /// What the vectors stand for.
     #[arg(long, value_enum, default_value = "query")]
     pub kind: Kind,
+    /// The field or column of the weights: how many entries each vector counts as [default: 1].
+    #[arg(long, value_name = "NAME", requires = "file")]
+    pub weight_field: Option<String>,
+    /// Store the entries now, and let corrections take them in later, with --absorb.
+    #[arg(long, requires = "file")]
+    pub defer: bool,
+    /// Let corrections take in the entries that were stored with --defer.
+    #[arg(long, group = "what")]
+    pub absorb: bool,
     /// Make a gallery bank of all points there are now; each point is left out of its own statistics.
-    #[arg(long)]
+    #[arg(long, group = "what")]
     pub from_gallery: bool,
+    /// Remove the entry with this id; may be repeated. It leaves no trace in any correction.
+    #[arg(long, value_name = "ID", group = "what", allow_hyphen_values = true)]
+    pub remove: Vec<String>,
+    /// Multiply the weight of every entry by this, above 0 and at most 1: the bank forgets.
+    #[arg(long, value_name = "FACTOR", group = "what")]
+    pub decay: Option<f32>,
+    /// With --decay, remove entries whose weight falls below this.
+    #[arg(long, value_name = "WEIGHT", default_value_t = 0.0, requires = "decay")]
+    pub drop_below: f32,
     /// Drop the bank.
-    #[arg(long, conflicts_with = "from_gallery")]
+    #[arg(long, group = "what")]
     pub drop: bool,
 }
 

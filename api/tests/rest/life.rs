@@ -206,3 +206,61 @@ fn hubness_is_measured_before_and_after() {
     assert!(number("after", "skewness") < number("before", "skewness"), "{measured}");
     assert!(served.get("/collections/c/hubness?bank=queries")["after"].is_null());
 }
+
+#[test]
+fn bank_entries_have_weights_and_go_again() {
+    let folder = tempdir().expect("a folder");
+    let served = Served::start(folder.path());
+    fill(&served);
+    let bank = || served.get("/collections/c/banks/queries");
+    let before = bank();
+    assert_eq!((&before["entries"], &before["weight"]), (&json!(3), &json!(3.0)));
+    let bias = || {
+        served.did(
+            "POST",
+            "/collections/c/points/query",
+            &json!({"query": [1, 0], "limit": 3,
+        "hubness": {"correction": "is"}}),
+        )["points"]
+            .clone()
+    };
+    let biases = bias();
+
+    let heavy = json!({"kind": "query", "vectors": [[0, 1], [1, 1]], "ids": ["x", "y"], "weights": [2.5, 1]});
+    served.did("PUT", "/collections/c/banks/queries", &heavy);
+    assert_eq!((&bank()["entries"], &bank()["weight"]), (&json!(5), &json!(6.5)));
+    assert_ne!(bias(), biases);
+    let gone = json!({"ids": ["x", "y", "absent"]});
+    let deleted = served.did("POST", "/collections/c/banks/queries/delete", &gone);
+    assert_eq!(deleted, json!({"operation_id": 5, "status": "completed", "deleted": 2}));
+    assert_eq!(bank(), before, "they leave no trace");
+    assert_eq!(bias(), biases);
+
+    let halved = served.did("POST", "/collections/c/banks/queries/decay", &json!({"factor": 0.5}));
+    assert_eq!(halved["deleted"], 0);
+    assert_eq!(bank()["weight"], 1.5);
+    let drop = json!({"factor": 0.5, "drop_below": 0.3});
+    assert_eq!(served.did("POST", "/collections/c/banks/queries/decay", &drop)["deleted"], 3);
+    assert_eq!((&bank()["entries"], &bank()["weight"]), (&json!(0), &json!(0.0)));
+}
+
+#[test]
+fn a_correction_that_is_behind_says_what_that_can_do() {
+    let folder = tempdir().expect("a folder");
+    let served = Served::start(folder.path());
+    fill(&served);
+    let late =
+        json!({"kind": "query", "vectors": [[0, 1], [1, 0]], "weights": [0.001, 0.001], "defer": true});
+    served.did("PUT", "/collections/c/banks/queries", &late);
+    let correction = || served.get("/collections/c/corrections/is");
+    assert_eq!((&correction()["stale"], &correction()["version"]), (&json!(2), &json!(1)));
+    let query = json!({"query": [0.8, 0.6], "limit": 2, "hubness": {"correction": "is", "explain": true}});
+    let staleness = ask(&served, &query)["explain"]["staleness"].clone();
+    assert_eq!((&staleness["entries"], &staleness["certified"]), (&json!(2), &json!(true)));
+    assert_eq!(staleness["bounds"].as_array().map(Vec::len), Some(2));
+    assert!(staleness["bounds"][0]["fall"].as_f64().is_some_and(|fall| fall > 0.0), "{staleness}");
+    let absorbed = served.did("POST", "/collections/c/banks/queries/absorb", &json!({}));
+    assert_eq!(absorbed["added"], 2);
+    assert_eq!((&correction()["stale"], &correction()["version"]), (&json!(0), &json!(2)));
+    assert!(ask(&served, &query)["explain"].get("staleness").is_none());
+}

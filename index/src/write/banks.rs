@@ -1,17 +1,16 @@
-//! Growing and dropping banks. Every statistic fitted from a bank absorbs its new entries in the
-//! commit that adds them; the graph is never touched.
+//! Growing, weakening, shrinking and dropping banks. Every statistic fitted from a bank follows its
+//! entries in the commit that changes them, unless that is deferred; the graph is never touched.
 
-use std::collections::HashMap;
-use std::sync::Arc;
+use std::collections::{BTreeSet, HashMap};
 
-use dehub_normalize::{Bank as FitBank, BankKind, Points, Statistic, fit_activation, fit_states};
+use dehub_normalize::BankKind;
 use dehub_vector::{PointId, Vector};
 
 use super::Draft;
 use crate::bank::Bank;
-use crate::record::{BANKS, ENTRIES, id_key, pair_key, to_json, vector_bytes};
-use crate::state::{Fitting, Set, State};
-use crate::{BANK_ENTRIES_MAX, BankUpdate, EntryInput, Name, Receipt, WriteError};
+use crate::record::{BANKS, ENTRIES, WEIGHTS, id_key, pair_key, to_json, vector_bytes};
+use crate::state::State;
+use crate::{BANK_ENTRIES_MAX, BankUpdate, EntryInput, EntrySelector, Name, Receipt, WEIGHT_MAX, WriteError};
 
 impl Draft<'_> {
     /// Adds entries to a bank, which is made if it does not exist.
@@ -22,17 +21,15 @@ impl Draft<'_> {
             None => self.new_bank(update.kind),
         };
         let vectors = check(&self.next, &bank, update)?;
-        let first_entry = bank.vectors.len();
+        self.put_weights(&mut bank, update.entries.iter().map(|entry| entry.weight))?;
         for (entry, vector) in update.entries.iter().zip(&vectors) {
-            let mut value = vector_bytes(vector.as_slice());
-            value.extend(entry.id.as_ref().map(id_key).unwrap_or_default());
-            self.put_hidden(ENTRIES, &pair_key(bank.number, bank.entries()), &value)?;
-            bank.push(entry.id.as_ref(), vector.as_slice());
+            let value = entry_bytes(entry.id.as_ref(), vector.as_slice());
+            self.put_hidden(ENTRIES, &pair_key(bank.number, bank.slots()), &value)?;
+            bank.push(entry.id.as_ref(), vector.as_slice(), entry.weight);
         }
-        self.visible.put(BANKS, name.as_str().as_bytes(), &to_json(&bank.record()));
-        self.next.banks.insert(name.clone(), bank);
-        if !vectors.is_empty() {
-            self.absorb(name, first_entry)?;
+        self.put_bank(name, bank);
+        if !vectors.is_empty() && !update.defer {
+            self.update_sets(name, &[])?;
         }
         let added = vectors.len();
         Ok(Receipt { sequence: self.next.counters.sequence, added, replaced: 0, deleted: 0 })
@@ -52,9 +49,9 @@ impl Draft<'_> {
                 crate::record::damaged(crate::record::POINTS, format!("row {row} has no record"))
             })?;
             let id = crate::record::read_point(&bytes)?.id;
-            entries.push(EntryInput { id: Some(id), vector: self.next.vectors.row(row as usize).to_vec() });
+            entries.push(EntryInput::new(Some(id), self.next.vectors.row(row as usize).to_vec()));
         }
-        self.add_to_bank(&BankUpdate { name: name.clone(), kind: BankKind::Gallery, entries })
+        self.add_to_bank(&BankUpdate { name: name.clone(), kind: BankKind::Gallery, entries, defer: false })
     }
 
     /// Drops a bank that no correction is fitted from.
@@ -74,61 +71,181 @@ impl Draft<'_> {
             return Err(WriteError::BankInUse { bank: name.clone(), used_by: used_by.join(", ") });
         }
         self.visible.delete(BANKS, name.as_str().as_bytes());
-        self.visible.delete_range(ENTRIES, &pair_key(bank.number, 0), &pair_key(bank.number, u32::MAX));
+        let bank = bank.clone();
+        self.delete_entries(&bank);
         self.next.banks.remove(name);
         Ok(())
     }
 
-    fn new_bank(&mut self, kind: BankKind) -> Bank {
-        let number = self.next.counters.next_bank;
-        self.next.counters.next_bank += 1;
-        Bank::new(number, kind, self.next.config.dim.get())
+    /// Removes the entries meant from a bank and from everything fitted over it.
+    pub(crate) fn remove_from_bank(
+        &mut self,
+        name: &Name,
+        entries: &EntrySelector,
+    ) -> Result<Receipt, WriteError> {
+        let bank = self.bank(name)?;
+        let is_live = |slot: &u32| *slot < bank.slots() && bank.weight(*slot) > 0.0;
+        let meant: Vec<u32> = match entries {
+            EntrySelector::Ids(ids) => ids.iter().filter_map(|id| bank.by_id.get(id).copied()).collect(),
+            EntrySelector::Numbers(numbers) => numbers.clone(),
+        };
+        let removed: BTreeSet<u32> = meant.into_iter().filter(is_live).collect();
+        let deleted = removed.len();
+        if deleted > 0 {
+            let weight = |slot| if removed.contains(&slot) { 0.0 } else { bank.weight(slot) };
+            let left = bank.reweighed(weight);
+            if is_mostly_dead(&left) {
+                self.compact(name, &left)?;
+            } else {
+                self.delete_slots(&left, removed.iter().copied());
+                self.put_bank(name, left);
+                self.update_sets(name, &removed.into_iter().collect::<Vec<_>>())?;
+            }
+        }
+        Ok(Receipt { sequence: self.next.counters.sequence, added: 0, replaced: 0, deleted })
     }
 
-    /// Brings every set over a bank up to its entries from `first_entry` on.
-    fn absorb(&mut self, name: &Name, first_entry: usize) -> Result<(), WriteError> {
-        let sets = self.sets_over(name);
-        let Some(bank) = self.next.banks.get(name).filter(|_| !sets.is_empty()).cloned() else {
+    /// Multiplies the weights of a bank, removes entries that fall below a limit, and fits everything over
+    /// the bank anew: with other weights, other entries are the nearest.
+    pub(crate) fn scale_bank(
+        &mut self,
+        name: &Name,
+        factor: f32,
+        drop_below: f32,
+    ) -> Result<Receipt, WriteError> {
+        let range = |parameter, found, fits, wanted| {
+            if fits { Ok(()) } else { Err(WriteError::Decay { parameter, found, wanted }) }
+        };
+        range("factor", factor, factor > 0.0 && factor <= 1.0, "a number above 0, at most 1")?;
+        let fits = (0.0..=WEIGHT_MAX).contains(&drop_below);
+        range("drop_below", drop_below, fits, "a number from 0 to 1000000")?;
+        let bank = self.bank(name)?;
+        let scaled = |slot| {
+            let weight = bank.weight(slot) * factor;
+            // Below this a number in 32 bits loses its digits.
+            if weight < drop_below.max(f32::MIN_POSITIVE) { 0.0 } else { weight }
+        };
+        let mut left = bank.reweighed(scaled);
+        let deleted = bank.len() - left.len();
+        if is_mostly_dead(&left) {
+            self.compact(name, &left)?;
+        } else if factor < 1.0 || deleted > 0 {
+            let gone: Vec<u32> = bank.live_from(0).filter(|&slot| left.weight(slot) == 0.0).collect();
+            self.delete_slots(&left, gone.into_iter());
+            self.replace_weights(&mut left)?;
+            let places: Vec<u32> = (0..left.slots()).collect();
+            self.put_bank(name, left);
+            self.refit(name, &places)?;
+        }
+        Ok(Receipt { sequence: self.next.counters.sequence, added: 0, replaced: 0, deleted })
+    }
+
+    /// Brings every set over a bank up to date.
+    pub(crate) fn absorb_deferred(&mut self, name: &Name) -> Result<Receipt, WriteError> {
+        let bank = self.bank(name)?;
+        let absorbed = self.absorbed(name);
+        let added = absorbed.map_or(0, |absorbed| bank.live_from(absorbed).count());
+        if absorbed.is_some_and(|absorbed| absorbed < bank.slots()) {
+            self.update_sets(name, &[])?;
+        }
+        Ok(Receipt { sequence: self.next.counters.sequence, added, replaced: 0, deleted: 0 })
+    }
+
+    fn bank(&self, name: &Name) -> Result<Bank, WriteError> {
+        self.next.banks.get(name).cloned().ok_or_else(|| unknown_bank(&self.next, name))
+    }
+
+    fn put_bank(&mut self, name: &Name, bank: Bank) {
+        self.visible.put(BANKS, name.as_str().as_bytes(), &to_json(&bank.record()));
+        self.next.banks.insert(name.clone(), bank);
+    }
+
+    /// Takes all records of a bank's entries out of the store.
+    fn delete_entries(&mut self, bank: &Bank) {
+        self.visible.delete_range(ENTRIES, &pair_key(bank.number, 0), &pair_key(bank.number, u32::MAX));
+        if let Some(table) = bank.table {
+            self.visible.delete_range(WEIGHTS, &pair_key(table, 0), &pair_key(table, u32::MAX));
+        }
+    }
+
+    fn delete_slots(&mut self, bank: &Bank, slots: impl Iterator<Item = u32>) {
+        for slot in slots {
+            self.visible.delete(ENTRIES, &pair_key(bank.number, slot));
+            if let Some(table) = bank.table {
+                self.visible.delete(WEIGHTS, &pair_key(table, slot));
+            }
+        }
+    }
+
+    /// Puts the weights of the slots a bank is about to get, those that are not 1; the first such weight
+    /// gives it a table.
+    fn put_weights(
+        &mut self,
+        bank: &mut Bank,
+        weights: impl Iterator<Item = f32> + Clone,
+    ) -> Result<(), WriteError> {
+        if bank.table.is_none() && weights.clone().all(|weight| weight == 1.0) {
             return Ok(());
+        }
+        let table = match bank.table {
+            Some(table) => table,
+            None => self.new_bank_number(),
         };
-        let own = self.own_entries(&bank)?;
-        let state = self.next.clone();
-        let points = Points {
-            vectors: &state.vectors,
-            live: &|row| state.live.contains(row),
-            own_entry: &|row| own.get(&row).copied(),
-        };
-        let fit_bank = FitBank::new(&bank.vectors, state.config.metric);
-        let (plain, with_potentials) = self.columns_over(name);
-        let statistics: Vec<Statistic> = plain.iter().map(|&(_, statistic)| statistic).collect();
-        let later = fit_states(&points, 0, fit_bank, first_entry, &statistics);
-        for ((number, statistic), mut states) in plain.into_iter().zip(later) {
-            self.merge_stored(number, statistic, &mut states)?;
-            self.remove_set(number);
-            self.install_column(name, statistic, &states, None)?;
+        bank.table = Some(table);
+        let first = bank.slots();
+        // An interrupted write may have left weights here.
+        self.hidden.delete_range(WEIGHTS, &pair_key(table, first), &pair_key(table, u32::MAX));
+        for (slot, weight) in (first..).zip(weights).filter(|&(_, weight)| weight != 1.0) {
+            self.put_hidden(WEIGHTS, &pair_key(table, slot), &weight.to_le_bytes())?;
         }
-        for (number, statistic, potentials) in with_potentials {
-            self.remove_set(number);
-            self.install_balanced(name, &points, fit_bank, statistic, Some(&potentials))?;
-        }
-        let entries: Vec<u32> = (0..bank.entries()).skip(first_entry).collect();
-        for number in sets {
-            let Some(Fitting::Gate { activation, .. }) = state.sets.get(&number).map(|set| &set.fitted)
-            else {
-                continue;
-            };
-            let lists = fit_activation(&points, 0, fit_bank, &entries, activation.k());
-            let places = entries.iter().zip(lists.lists());
-            places.for_each(|(&entry, list)| self.put_list(number, entry as usize, list));
-            let mut grown = Arc::clone(activation);
-            Arc::make_mut(&mut grown).extend(lists);
-            self.install(number, Set::gate(name.clone(), Arc::unwrap_or_clone(grown)));
-        }
-        self.raise_versions(name);
         Ok(())
     }
 
-    fn raise_versions(&mut self, bank: &Name) {
+    /// Puts all weights of a bank into a new table: the old one is read until the bank's record names it.
+    fn replace_weights(&mut self, bank: &mut Bank) -> Result<(), WriteError> {
+        if let Some(table) = bank.table.take() {
+            self.visible.delete_range(WEIGHTS, &pair_key(table, 0), &pair_key(table, u32::MAX));
+        }
+        let table = self.new_bank_number();
+        bank.table = Some(table);
+        self.hidden.delete_range(WEIGHTS, &pair_key(table, 0), &pair_key(table, u32::MAX));
+        for slot in bank.live_from(0) {
+            let weight = bank.weight(slot);
+            if weight != 1.0 {
+                self.put_hidden(WEIGHTS, &pair_key(table, slot), &weight.to_le_bytes())?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Numbers the entries of a bank anew, without gaps, and fits everything over it anew.
+    fn compact(&mut self, name: &Name, old: &Bank) -> Result<(), WriteError> {
+        let mut bank = self.new_bank(old.kind);
+        let places: Vec<u32> = old.live_from(0).collect();
+        let ids = old.ids();
+        self.put_weights(&mut bank, places.iter().map(|&slot| old.weight(slot)))?;
+        for &slot in &places {
+            let (id, vector) = (ids.get(&slot).copied(), old.vectors.row(slot as usize));
+            self.put_hidden(ENTRIES, &pair_key(bank.number, bank.slots()), &entry_bytes(id, vector))?;
+            bank.push(id, vector, old.weight(slot));
+        }
+        self.delete_entries(old);
+        self.put_bank(name, bank);
+        self.refit(name, &places)
+    }
+
+    fn new_bank_number(&mut self) -> u32 {
+        let number = self.next.counters.next_bank;
+        self.next.counters.next_bank += 1;
+        number
+    }
+
+    fn new_bank(&mut self, kind: BankKind) -> Bank {
+        let number = self.new_bank_number();
+        Bank::new(number, kind, self.next.config.dim.get())
+    }
+
+    pub(super) fn raise_versions(&mut self, bank: &Name) {
         let sequence = self.next.counters.sequence;
         for (name, mut record) in self.next.corrections.clone() {
             if record.query_bank.as_ref() == Some(bank) || record.gallery_bank.as_ref() == Some(bank) {
@@ -138,6 +255,18 @@ impl Draft<'_> {
             }
         }
     }
+}
+
+/// Whether a bank has more dead slots than entries.
+fn is_mostly_dead(bank: &Bank) -> bool {
+    2 * bank.len() < bank.slots() as usize
+}
+
+/// A vector, then its id.
+fn entry_bytes(id: Option<&PointId>, vector: &[f32]) -> Vec<u8> {
+    let mut bytes = vector_bytes(vector);
+    bytes.extend(id.map(id_key).unwrap_or_default());
+    bytes
 }
 
 pub(super) fn unknown_bank(state: &State, name: &Name) -> WriteError {
@@ -160,6 +289,9 @@ fn check(state: &State, bank: &Bank, update: &BankUpdate) -> Result<Vec<Vector>,
     let check = |(place, entry): (usize, &EntryInput)| {
         if let Some(id) = entry.id.as_ref().filter(|id| bank.by_id.contains_key(id)) {
             return Err(WriteError::EntryExists { place, id: id.clone(), bank: update.name.clone() });
+        }
+        if !(entry.weight > 0.0 && entry.weight <= WEIGHT_MAX) {
+            return Err(WriteError::Weight { place, found: entry.weight });
         }
         Vector::new(&entry.vector, state.config.dim, state.config.metric)
             .map_err(|source| WriteError::Vector { item: "bank entry", place, id: entry.id.clone(), source })

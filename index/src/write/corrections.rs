@@ -1,15 +1,14 @@
 //! Fitting and dropping corrections.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-use dehub_normalize::{
-    Bank as FitBank, BankKind, Method, Points, Statistic, Term, fit_activation, fit_states,
-};
+use dehub_normalize::{BankKind, Method, Points, Statistic, Term, fit_states};
 
 use super::Draft;
 use super::banks::unknown_bank;
+use super::refit::fit_lists;
 use crate::record::{CORRECTIONS, CorrectionRecord, SetKind};
-use crate::state::{Set, State};
+use crate::state::State;
 use crate::{FitReport, Name, WriteError};
 
 /// A correction to fit.
@@ -29,6 +28,7 @@ impl Draft<'_> {
     /// Fits corrections together: each bank is passed over once, whatever is computed from it.
     pub(crate) fn fit(&mut self, inputs: &[FitInput]) -> Result<FitReport, WriteError> {
         inputs.iter().try_for_each(|input| check(&self.next, input))?;
+        self.absorb_for(inputs)?;
         let metric = self.next.config.metric;
         let mut report = FitReport::default();
         let mut wanted: BTreeMap<Name, Vec<SetKind>> = BTreeMap::new();
@@ -71,6 +71,16 @@ impl Draft<'_> {
         Ok(report)
     }
 
+    /// A fit takes in every entry of its banks: what is ready is shared, so it is brought up to date first.
+    fn absorb_for(&mut self, inputs: &[FitInput]) -> Result<(), WriteError> {
+        let terms = |input: &FitInput| {
+            let terms = input.method.statistics(self.next.config.metric);
+            terms.iter().filter_map(|term| bank_of(input, term.bank).cloned()).collect::<Vec<_>>()
+        };
+        let banks: BTreeSet<Name> = inputs.iter().flat_map(terms).collect();
+        banks.iter().try_for_each(|bank| self.absorb_deferred(bank).map(drop))
+    }
+
     /// Drops a correction, and what only it was served from.
     pub(crate) fn drop_correction(&mut self, name: &Name) -> Result<(), WriteError> {
         if self.next.corrections.remove(name).is_none() {
@@ -102,7 +112,7 @@ impl Draft<'_> {
             live: &|row| state.live.contains(row),
             own_entry: &|row| own.get(&row).copied(),
         };
-        let fit_bank = FitBank::new(&bank.vectors, state.config.metric);
+        let fit_bank = bank.fit(state.config.metric);
         let all = kinds.iter().copied().filter_map(SetKind::statistic);
         let (balanced, plain): (Vec<Statistic>, Vec<Statistic>) = all.partition(Statistic::has_potentials);
         let states = fit_states(&points, 0, fit_bank, 0, &plain);
@@ -112,14 +122,10 @@ impl Draft<'_> {
         for statistic in balanced {
             self.install_balanced(name, &points, fit_bank, statistic, None)?;
         }
-        let entries: Vec<u32> = (0..bank.entries()).collect();
         for kind in kinds {
             if let SetKind::Activation { k } = *kind {
-                let activation = fit_activation(&points, 0, fit_bank, &entries, k);
-                let number = self.new_set();
-                let lists = activation.lists().iter().enumerate();
-                lists.for_each(|(entry, list)| self.put_list(number, entry, list));
-                self.install(number, Set::gate(name.clone(), activation));
+                let activation = fit_lists(&points, 0, &bank, fit_bank, 0..bank.slots(), k);
+                self.install_gate(name, activation)?;
             }
         }
         Ok(())
@@ -133,6 +139,7 @@ fn bank_of(input: &FitInput, kind: BankKind) -> Option<&Name> {
     }
 }
 
+#[expect(clippy::cast_precision_loss, reason = "a neighbour count is far below 2^53")]
 fn check(state: &State, input: &FitInput) -> Result<(), WriteError> {
     let method = input.method.to_string();
     if ["none", "raw"].iter().any(|reserved| input.name.as_str().eq_ignore_ascii_case(reserved)) {
@@ -149,11 +156,13 @@ fn check(state: &State, input: &FitInput) -> Result<(), WriteError> {
         if bank.kind != kind {
             return Err(WriteError::BankKind { bank: name.clone(), wanted: kind, found: bank.kind });
         }
-        let found = bank.vectors.len();
+        let found = bank.len();
         if found == 0 {
             return Err(WriteError::EmptyBank { bank: name.clone() });
         }
-        if let Some(wanted) = statistic.neighbours().filter(|&wanted| wanted > found) {
+        // Entries count by weight, but a bank that was weakened has no fewer of them.
+        let is_beyond = |wanted: &usize| *wanted > found && *wanted as f64 > bank.total();
+        if let Some(wanted) = statistic.neighbours().filter(is_beyond) {
             return Err(WriteError::MoreThanBank { method, wanted, bank: name.clone(), found });
         }
     }

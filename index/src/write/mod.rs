@@ -6,6 +6,7 @@
 mod banks;
 mod corrections;
 mod points;
+mod refit;
 mod sets;
 
 use std::collections::HashMap;
@@ -148,9 +149,5 @@ impl<'a> Draft<'a> {
         let record = crate::record::CorrectionRecord { floors: self.next.floors(&record), ..record };
         self.visible.put(CORRECTIONS, name.as_str().as_bytes(), &to_json(&record));
         self.next.corrections.insert(name.clone(), record);
-    }
-
-    fn sets_over(&self, bank: &Name) -> Vec<u32> {
-        self.next.sets.iter().filter(|(_, set)| set.bank == *bank).map(|(&number, _)| number).collect()
     }
 }

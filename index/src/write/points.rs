@@ -3,10 +3,11 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use dehub_normalize::{Bank as FitBank, Points, State as PointState, Statistic, fit_activation, fit_states};
+use dehub_normalize::{Bank as FitBank, Points, State as PointState, Statistic, fit_activation, fit_entries};
 use dehub_vector::{PointId, Vector};
 
 use super::Draft;
+use super::refit::fit_lists;
 use crate::point::TEXT_BYTES_MAX;
 use crate::record::{IDS, POINTS, STATES, VECTORS, id_key, pair_key, point_bytes, row_key, vector_bytes};
 use crate::state::{Fitting, State};
@@ -87,7 +88,9 @@ impl Draft<'_> {
     }
 
     fn fit_rows_to(&mut self, name: &Name, first_row: u32, own: &[Option<u32>]) {
-        let Some(bank) = self.next.banks.get(name).cloned() else { return };
+        let (Some(bank), Some(absorbed)) = (self.next.banks.get(name).cloned(), self.absorbed(name)) else {
+            return;
+        };
         let vectors = self.next.vectors.clone();
         let live = self.next.live.clone();
         let points = Points {
@@ -95,17 +98,19 @@ impl Draft<'_> {
             live: &|row| live.contains(row),
             own_entry: &|row| own.get((row - first_row) as usize).copied().flatten(),
         };
-        let fit_bank = FitBank::new(&bank.vectors, self.next.config.metric);
+        let fit_bank = bank.fit(self.next.config.metric);
+        // Only over what the sets have taken in, so that all rows agree.
+        let seen = 0..absorbed as usize;
         let (plain, with_potentials) = self.columns_over(name);
         let statistics: Vec<Statistic> = plain.iter().map(|&(_, statistic)| statistic).collect();
         let mut fitted: Vec<(u32, Statistic, Vec<PointState>)> = Vec::new();
-        let states = fit_states(&points, first_row as usize, fit_bank, 0, &statistics);
+        let states = fit_entries(&points, first_row as usize, fit_bank, seen.clone(), &statistics);
         fitted.extend(
             plain.into_iter().zip(states).map(|((number, statistic), states)| (number, statistic, states)),
         );
         for (number, statistic, potentials) in with_potentials {
             let bank = FitBank { potentials: Some(&potentials), ..fit_bank };
-            let states = fit_states(&points, first_row as usize, bank, 0, &[statistic]);
+            let states = fit_entries(&points, first_row as usize, bank, seen.clone(), &[statistic]);
             fitted.extend(states.into_iter().map(|states| (number, statistic, states)));
         }
         for (number, statistic, states) in fitted {
@@ -117,9 +122,8 @@ impl Draft<'_> {
                 }
             }
         }
-        let entries: Vec<u32> = (0..bank.entries()).collect();
         for (number, k) in self.gates_over(name) {
-            let lists = fit_activation(&points, first_row as usize, fit_bank, &entries, k);
+            let lists = fit_lists(&points, first_row as usize, &bank, fit_bank, 0..absorbed, k);
             self.change_gate(number, |activation| activation.merge(&lists));
         }
     }
@@ -142,7 +146,7 @@ impl Draft<'_> {
             let (vectors, live) = (&self.next.vectors, &self.next.live);
             let points =
                 Points { vectors, live: &|row| live.contains(row), own_entry: &|row| own.get(&row).copied() };
-            let fit_bank = FitBank::new(&bank.vectors, self.next.config.metric);
+            let fit_bank = bank.fit(self.next.config.metric);
             let entries: Vec<u32> =
                 holding.iter().map(|&entry| u32::try_from(entry).expect("below BANK_ENTRIES_MAX")).collect();
             let lists = fit_activation(&points, 0, fit_bank, &entries, k);

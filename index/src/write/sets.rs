@@ -2,12 +2,14 @@
 
 use std::sync::Arc;
 
-use dehub_normalize::{Bank as FitBank, Points, State as PointState, Statistic, fit_potentials, fit_states};
+use dehub_normalize::{
+    Activation, Bank as FitBank, Points, State as PointState, Statistic, fit_potentials, fit_states,
+};
 
 use super::Draft;
 use super::banks::unknown_bank;
 use crate::correction::Column;
-use crate::record::{POTENTIALS, STATES, pair_key, read_pair, vector_bytes};
+use crate::record::{POTENTIALS, STATES, list_bytes, pair_key, read_pair, vector_bytes};
 use crate::state::{Fitting, Set};
 use crate::{Name, WriteError};
 
@@ -30,19 +32,17 @@ impl Draft<'_> {
         (plain, with_potentials)
     }
 
-    /// Fits and installs a Sinkhorn statistic, from earlier potentials if there are some; entries that
-    /// came since start from their mean.
+    /// Fits and installs a Sinkhorn statistic, from earlier potentials if there are some.
     pub(super) fn install_balanced(
         &mut self,
         name: &Name,
         points: &Points<'_>,
         bank: FitBank<'_>,
         statistic: Statistic,
-        earlier: Option<&[f32]>,
+        start: Option<&[f32]>,
     ) -> Result<(), WriteError> {
         let Statistic::Sinkhorn { tau, iterations } = statistic else { return Ok(()) };
-        let start = earlier.map(|earlier| extended(earlier, bank.vectors.len()));
-        let potentials = fit_potentials(points, bank, tau, iterations, start.as_deref());
+        let potentials = fit_potentials(points, bank, tau, iterations, start);
         let with = FitBank { potentials: Some(&potentials), ..bank };
         let states = fit_states(points, 0, with, 0, &[statistic]).pop().unwrap_or_default();
         self.install_column(name, statistic, &states, Some(potentials))
@@ -79,7 +79,9 @@ impl Draft<'_> {
         for (entry, &potential) in (0..).zip(potentials.iter().flatten()) {
             self.put_hidden(POTENTIALS, &pair_key(number, entry), &vector_bytes(&[potential]))?;
         }
-        let Some(vectors) = self.next.banks.get(bank).map(|bank| bank.vectors.clone()) else {
+        let Some((vectors, absorbed)) =
+            self.next.banks.get(bank).map(|bank| (bank.vectors.clone(), bank.slots()))
+        else {
             return Err(unknown_bank(&self.next, bank));
         };
         let values: Vec<f64> = states.iter().map(|state| statistic.value(state, &vectors)).collect();
@@ -93,7 +95,17 @@ impl Draft<'_> {
             column.push(if live { values[row as usize] } else { center });
         }
         let fitted = Fitting::Column { statistic, column, potentials: potentials.map(Arc::new) };
-        self.install(number, Set { bank: bank.clone(), fitted });
+        self.install(number, Set { bank: bank.clone(), absorbed, fitted });
+        Ok(())
+    }
+
+    /// Installs a new gate with these lists.
+    pub(super) fn install_gate(&mut self, bank: &Name, activation: Activation) -> Result<(), WriteError> {
+        let number = self.new_set();
+        for (slot, list) in (0..).zip(activation.lists()) {
+            self.put_hidden(STATES, &pair_key(number, slot), &list_bytes(list))?;
+        }
+        self.install(number, Set::gate(bank.clone(), activation));
         Ok(())
     }
 
@@ -103,13 +115,4 @@ impl Draft<'_> {
         let count = self.next.live.len();
         if count == 0 { 0.0 } else { live.sum::<f64>() / count as f64 }
     }
-}
-
-/// Numbers up to a length, the missing ones their mean.
-#[expect(clippy::cast_precision_loss, reason = "a count of entries is far below 2^24")]
-fn extended(numbers: &[f32], len: usize) -> Vec<f32> {
-    let mean = numbers.iter().sum::<f32>() / numbers.len().max(1) as f32;
-    let mut extended = numbers.to_vec();
-    extended.resize(len, mean);
-    extended
 }

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::Arc;
 
-use dehub_index::{Catalogue, Collection};
+use dehub_index::{BankUpdate, Catalogue, Collection, EntrySelector};
 use dehub_vector::{Metric, PointId};
 
 use crate::dump::{assert_same_biases, biases, dump};
@@ -35,6 +35,14 @@ fn vectors(n: u64, count: u64) -> Vec<Vec<f32>> {
 fn write(collection: &Collection, n: u64) {
     match n % 4 {
         1 => _ = collection.add_to_bank(&queries("queries", &vectors(n, 2))).expect("good entries"),
+        2 if n % 8 == 6 => {
+            let numbers = EntrySelector::Numbers(vec![u32::try_from(n % 13).expect("small"), 2]);
+            _ = collection.remove_from_bank(&name("queries"), &numbers).expect("a removal");
+        }
+        2 if n % 8 == 2 => {
+            let update = BankUpdate { defer: n % 16 == 2, ..queries("queries", &vectors(n, 3)) };
+            _ = collection.add_to_bank(&update).expect("good entries");
+        }
         3 if n % 12 == 3 => _ = collection.delete(&batch_ids(n / 2)).expect("a delete"),
         _ => _ = collection.upsert(&points(n * BATCH, &vectors(n, BATCH))).expect("good points"),
     }
@@ -78,8 +86,10 @@ fn a_killed_process_loses_no_acknowledged_write() {
         // What is there is exactly the first `total` writes: none is missing, none is there by half.
         let undisturbed = undisturbed(total);
         assert_eq!(dump(&collection.snapshot()), dump(&undisturbed.snapshot()));
+        // The same contents once more, with nothing left to take in.
+        undisturbed.collection().absorb(&name("queries")).expect("it exists");
         let fresh = Home::new(config(DIM, Metric::Cosine));
-        let snapshot = collection.snapshot();
+        let snapshot = undisturbed.snapshot();
         let rows: Vec<u32> = snapshot.rows().collect();
         let kept = snapshot.points(&rows).expect("every row has a record");
         let inputs: Vec<_> =

@@ -20,8 +20,9 @@ const CORRECTIONS: Family = Family::new("corrections");
 const SETS: Family = Family::new("sets");
 const STATES: Family = Family::new("states");
 const POTENTIALS: Family = Family::new("potentials");
-const FAMILIES: [Family; 10] =
-    [META, IDS, POINTS, VECTORS, BANKS, ENTRIES, CORRECTIONS, SETS, STATES, POTENTIALS];
+const WEIGHTS: Family = Family::new("weights");
+const FAMILIES: [Family; 11] =
+    [META, IDS, POINTS, VECTORS, BANKS, ENTRIES, CORRECTIONS, SETS, STATES, POTENTIALS, WEIGHTS];
 
 const DIM: usize = 3;
 
@@ -104,7 +105,7 @@ fn a_damaged_record_is_named_when_the_collection_is_opened() {
             ENTRIES,
             &[0, 0, 0, 0, 0, 0, 0, 1],
             None,
-            "`entries` is damaged: entry 1 of bank `queries` is not whole",
+            "`entries` is damaged: bank `queries` has 2 entries and another hash",
         ),
         (ENTRIES, &[0, 0, 0, 0, 0, 0, 0, 2], None, "`entries` is damaged: bank `queries` has 2 entries"),
         (
@@ -145,16 +146,22 @@ fn a_damaged_record_is_named_when_the_collection_is_opened() {
 }
 
 #[test]
-fn a_newer_format_is_refused_by_number() {
+fn another_format_is_refused_by_number_and_says_what_to_do() {
     let folder = tempfile::tempdir().expect("a folder for the test");
     make(folder.path());
-    with_store(folder.path(), |store| {
-        let config = store.get(META, b"config").expect("readable").expect("there");
-        let newer = String::from_utf8(config).expect("JSON").replace("\"format\":1", "\"format\":2");
-        put(store, META, b"config", Some(newer.as_bytes()));
-    });
-    let error = read_all(folder.path()).expect_err("newer");
-    assert!(matches!(error, OpenError::Format { found: 2, supported: 1, .. }), "{error}");
+    let mut current = "\"format\":2".to_owned();
+    for (format, says) in [(3, "update dehub"), (1, "make the collection anew from its data")] {
+        with_store(folder.path(), |store| {
+            let config = store.get(META, b"config").expect("readable").expect("there");
+            let other = format!("\"format\":{format}");
+            let config = String::from_utf8(config).expect("JSON").replace(&current, &other);
+            put(store, META, b"config", Some(config.as_bytes()));
+            current = other;
+        });
+        let error = read_all(folder.path()).expect_err(says);
+        assert!(matches!(error, OpenError::Format { found, supported: 2, .. } if found == format), "{error}");
+        assert!(error.to_string().ends_with(says), "{error}");
+    }
 }
 
 /// Every record in turn with a byte changed, cut off or gone. What no reader can tell from a right

@@ -69,17 +69,18 @@ pub(crate) fn ids(ids: impl IntoIterator<Item = u64>) -> Vec<PointId> {
 
 /// An update of a query bank, whose entries have no ids.
 pub(crate) fn queries(bank: &str, vectors: &[Vec<f32>]) -> BankUpdate {
-    let entries = vectors.iter().map(|vector| EntryInput { id: None, vector: vector.clone() }).collect();
-    BankUpdate { name: name(bank), kind: BankKind::Query, entries }
+    let entries = vectors.iter().map(|vector| EntryInput::new(None, vector.clone())).collect();
+    BankUpdate { name: name(bank), kind: BankKind::Query, entries, defer: false }
 }
 
 /// An update of a gallery bank, whose entries have the ids from `first` on.
 pub(crate) fn gallery(bank: &str, first: u64, vectors: &[Vec<f32>]) -> BankUpdate {
-    let entry = |(id, vector): (u64, &Vec<f32>)| EntryInput { id: Some(id.into()), vector: vector.clone() };
+    let entry = |(id, vector): (u64, &Vec<f32>)| EntryInput::new(Some(id.into()), vector.clone());
     BankUpdate {
         name: name(bank),
         kind: BankKind::Gallery,
         entries: (first..).zip(vectors).map(entry).collect(),
+        defer: false,
     }
 }
 

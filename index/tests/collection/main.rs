@@ -5,6 +5,7 @@ mod catalogue;
 mod crashing;
 mod damage;
 mod dump;
+mod forgetting;
 mod graph_file;
 mod growing;
 mod guards;

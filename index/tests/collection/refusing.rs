@@ -1,8 +1,8 @@
 //! What cannot be written is refused by name, and nothing of it is stored.
 
 use dehub_index::{
-    BANK_ENTRIES_MAX, BATCH_POINTS_MAX, BankUpdate, Blame, EntryInput, FitInput, NameError, Payload,
-    PayloadError, PointInput, TEXT_BYTES_MAX, WriteError,
+    BANK_ENTRIES_MAX, BATCH_POINTS_MAX, BankUpdate, Blame, EntryInput, EntrySelector, FitInput, NameError,
+    Payload, PayloadError, PointInput, TEXT_BYTES_MAX, WriteError,
 };
 use dehub_normalize::BankKind;
 use dehub_vector::{Metric, PointId};
@@ -62,12 +62,16 @@ fn check(metric: Metric, cases: Vec<(Write, &str)>) {
     assert_eq!(home.snapshot().sequence(), before.sequence + 1, "the writer goes on");
 }
 
+fn scale(bank: &'static str, factor: f32, drop_below: f32) -> Write {
+    Box::new(move |home| home.collection().scale_bank(&name(bank), factor, drop_below).map(drop))
+}
+
 fn entry(id: impl Into<PointId>, vector: &[f32]) -> EntryInput {
-    EntryInput { id: Some(id.into()), vector: vector.to_vec() }
+    EntryInput::new(Some(id.into()), vector.to_vec())
 }
 
 fn reference(entries: Vec<EntryInput>) -> BankUpdate {
-    BankUpdate { name: name("gallery"), kind: BankKind::Gallery, entries }
+    BankUpdate { name: name("gallery"), kind: BankKind::Gallery, entries, defer: false }
 }
 
 const GOOD: [f32; DIM] = [1.0, 2.0, 3.0];
@@ -148,6 +152,36 @@ fn bad_bank_entries_are_refused_whole() {
             (
                 Box::new(|home| home.collection().bank_from_gallery(&name("gallery")).map(drop)),
                 "bank entry 0 has the id 0, which bank `gallery` has already",
+            ),
+            (
+                mixed(EntryInput { weight: 0.0, ..entry(51, &GOOD) }),
+                "bank entry 1 has the weight 0, wanted a number above 0, at most 1000000",
+            ),
+            (
+                mixed(EntryInput { weight: f32::NAN, ..entry(51, &GOOD) }),
+                "bank entry 1 has the weight NaN, wanted a number above 0, at most 1000000",
+            ),
+            (
+                mixed(EntryInput { weight: 1.1e6, ..entry(51, &GOOD) }),
+                "bank entry 1 has the weight 1100000, wanted a number above 0, at most 1000000",
+            ),
+            (scale("queries", 0.0, 0.0), "factor is 0, wanted a number above 0, at most 1"),
+            (scale("queries", 1.5, 0.0), "factor is 1.5, wanted a number above 0, at most 1"),
+            (scale("queries", f32::NAN, 0.0), "factor is NaN, wanted a number above 0, at most 1"),
+            (scale("queries", 0.5, -1.0), "drop_below is -1, wanted a number from 0 to 1000000"),
+            (
+                scale("none", 0.5, 0.0),
+                "there is no bank `none`; the collection has: empty, gallery, queries, unused",
+            ),
+            (
+                Box::new(|home| home.collection().absorb(&name("none")).map(drop)),
+                "there is no bank `none`; the collection has: empty, gallery, queries, unused",
+            ),
+            (
+                Box::new(|home| {
+                    home.collection().remove_from_bank(&name("none"), &EntrySelector::Ids(vec![])).map(drop)
+                }),
+                "there is no bank `none`; the collection has: empty, gallery, queries, unused",
             ),
             (
                 drop_bank("queries"),

@@ -4,6 +4,7 @@ mod answers;
 mod drift;
 mod measures;
 mod plans;
+mod staleness;
 mod tuning;
 
 use std::sync::Arc;
@@ -58,10 +59,10 @@ impl Bed {
             })
             .collect();
         collection.upsert(&points).expect("valid points");
-        let entry = |vector: &[f32]| EntryInput { id: None, vector: vector.to_vec() };
+        let entry = |vector: &[f32]| EntryInput::new(None, vector.to_vec());
         let entries = bank.chunks_exact(dim).map(entry).collect();
         collection
-            .add_to_bank(&BankUpdate { name: name("q"), kind: BankKind::Query, entries })
+            .add_to_bank(&BankUpdate { name: name("q"), kind: BankKind::Query, entries, defer: false })
             .expect("valid");
         collection.bank_from_gallery(&name("g")).expect("there are points");
         collection.build_graph_if_due().expect("a writable folder");

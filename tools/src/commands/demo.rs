@@ -185,7 +185,13 @@ fn add_bank(context: &Context, bank: &str, file: Option<PathBuf>) -> anyhow::Res
         file,
         format: format(None, None),
         kind: cli::Kind::Query,
+        weight_field: None,
         from_gallery,
+        defer: false,
+        absorb: false,
+        remove: Vec::new(),
+        decay: None,
+        drop_below: 0.0,
         drop: false,
     };
     bank::run(context, &command)
@@ -258,7 +264,7 @@ fn show_search(
     collection: &Collection,
 ) -> anyhow::Result<()> {
     let snapshot = collection.snapshot();
-    let Explanation { raw, corrected, raw_ranks } = explanation;
+    let Explanation { raw, corrected, raw_ranks, .. } = explanation;
     let text = row.text.as_deref().unwrap_or("");
     let file = files.queries.display();
     context.output.line(format!(

@@ -64,6 +64,7 @@ fn to_json(name: &str, collection: &Collection) -> Value {
                 "name": bank.name.as_str(),
                 "kind": bank.kind.name(),
                 "entries": bank.entries,
+                "weight": bank.weight,
                 "hash": bank.hash,
             })
         })
@@ -97,6 +98,7 @@ fn correction_json(correction: &Correction) -> Value {
         "query_bank": info.query_bank.as_ref().map(Name::as_str),
         "gallery_bank": info.gallery_bank.as_ref().map(Name::as_str),
         "activated": info.activated,
+        "stale": info.stale,
         "sequence": info.sequence,
     })
 }
@@ -122,20 +124,23 @@ fn describe(name: &str, collection: &Collection) -> String {
             bank.name.to_string(),
             bank.kind.to_string(),
             bank.entries.to_string(),
+            format!("{:.6}", bank.weight).trim_end_matches('0').trim_end_matches('.').to_owned(),
             bank.hash[..12].to_owned(),
         ]
     });
     if snapshot.banks().len() > 0 {
-        text += &format!("\n{}", table(&["bank", "kind", "entries", "hash"], 2, banks));
+        text += &format!("\n{}", table(&["bank", "kind", "entries", "weight", "hash"], 2, banks));
     }
     let corrections = snapshot.corrections().map(|correction| {
         let info = correction.info();
         let banks = [&info.query_bank, &info.gallery_bank].into_iter().flatten();
         let banks = banks.map(Name::as_str).collect::<Vec<_>>().join(", ");
-        vec![info.name.to_string(), info.version.to_string(), info.method.to_string(), banks]
+        let stale = if info.stale > 0 { info.stale.to_string() } else { String::new() };
+        vec![info.name.to_string(), info.version.to_string(), info.method.to_string(), banks, stale]
     });
     if snapshot.corrections().len() > 0 {
-        text += &format!("\n{}", table(&["correction", "version", "method", "banks"], 4, corrections));
+        text +=
+            &format!("\n{}", table(&["correction", "version", "method", "banks", "stale"], 4, corrections));
     }
     text
 }

@@ -3,7 +3,8 @@
 use anyhow::{Context as _, bail};
 use dehub_index::{Point, Snapshot};
 use dehub_query::{
-    Explanation, Hit, Query, Ranking, Response, Search, Settings, Source, explain, run as answer,
+    Bound, Explanation, Hit, Query, Ranking, Response, Search, Settings, Source, Staleness, explain,
+    run as answer,
 };
 use dehub_vector::PointId;
 use serde_json::{Value, json};
@@ -119,7 +120,7 @@ fn to_json(response: &Response, points: &[Point]) -> Value {
 }
 
 fn show_explanation(context: &Context, snapshot: &Snapshot, explanation: &Explanation) -> anyhow::Result<()> {
-    let Explanation { raw, corrected, raw_ranks } = explanation;
+    let Explanation { raw, corrected, raw_ranks, staleness } = explanation;
     let raw_points = points(snapshot, &raw.hits)?;
     let corrected_points = points(snapshot, &corrected.hits)?;
     let mut value = to_json(corrected, &corrected_points);
@@ -127,15 +128,41 @@ fn show_explanation(context: &Context, snapshot: &Snapshot, explanation: &Explan
     if let Some(hits) = value["points"].as_array_mut() {
         hits.iter_mut().zip(raw_ranks).for_each(|(hit, rank)| hit["rank_raw"] = json!(rank));
     }
+    value["staleness"] = staleness.as_ref().map_or(Value::Null, staleness_json);
     context.output.result(&value, || {
         format!(
-            "raw\n{}\ncorrected\n{}{}",
+            "raw\n{}\ncorrected\n{}{}{}",
             hits_table(&raw.hits, &raw_points, None),
             hits_table(&corrected.hits, &corrected_points, Some(raw_ranks)),
             how(corrected),
+            staleness.as_ref().map(staleness_text).unwrap_or_default(),
         )
     })?;
     Ok(())
+}
+
+fn staleness_json(staleness: &Staleness) -> Value {
+    let bound = |bound: &Option<Bound>| bound.map(|bound| json!({ "rise": bound.rise, "fall": bound.fall }));
+    json!({
+        "entries": staleness.entries,
+        "certified": staleness.certified,
+        "bounds": staleness.bounds.iter().map(bound).collect::<Vec<_>>(),
+    })
+}
+
+fn staleness_text(staleness: &Staleness) -> String {
+    let change = if staleness.certified {
+        "whatever they are, these hits stay in this order".to_owned()
+    } else {
+        let falls = staleness.bounds.iter().map(|bound| bound.map(|bound| bound.fall));
+        match falls.collect::<Option<Vec<f64>>>() {
+            Some(falls) => {
+                format!("a score above can fall by {:.4} at most", falls.into_iter().fold(0.0, f64::max))
+            }
+            None => "they may change this answer".to_owned(),
+        }
+    };
+    format!("\nthe correction has not taken in {} bank entries: {change}", staleness.entries)
 }
 
 /// Hits as a table; with the rank of each in the raw answer, if given.
