@@ -14,7 +14,9 @@ mod activation;
 mod fit;
 mod hubness;
 mod method;
+mod method_input;
 mod methods;
+mod perplexity;
 mod sinkhorn;
 mod statistic;
 
@@ -22,5 +24,7 @@ pub use activation::Activation;
 pub use fit::{Bank, Points, fit_activation, fit_states};
 pub use hubness::{Occurrence, robin_hood_at_random};
 pub use method::{BankKind, Guard, Method, MethodError, Parameter, ParameterKind, Term};
+pub use method_input::MethodInput;
+pub use perplexity::{PERPLEXITY_POINTS_MAX, PerplexityError, beta_of_perplexity, mean_entropy};
 pub use sinkhorn::fit_potentials;
 pub use statistic::{Block, Gap, KLargest, LogSumExp, Moments, Nearest, State, StateError, Statistic};

@@ -159,7 +159,8 @@ pub(crate) struct Bank {
 pub(crate) struct Fit {
     /// The collection.
     pub collection: String,
-    /// A method with its parameters, such as "IS(beta=20)"; may be repeated. Methods: IS, DIS, CSLS, NNN,
+    /// A method with its parameters, such as "IS(beta=20)"; may be repeated. In place of beta, b1 or tau,
+    /// perplexity takes the number of bank entries that a point's bias is to rest on. Methods: IS, DIS, CSLS, NNN,
     /// DualIS, DualDIS, DN, Centring, LocalCentring, LS, NICDM, ZScore, MP, DisSimLocal, SN; each also takes
     /// floor and shrink.
     #[arg(long, short, required = true, value_name = "METHOD")]

@@ -6,4 +6,5 @@ mod hubness;
 mod laws;
 mod methods;
 mod oracle;
+mod perplexity;
 mod reference;

@@ -2,6 +2,7 @@
 
 mod bad_input;
 mod expected;
+mod preparing;
 mod serving;
 mod settings;
 mod tuning;
