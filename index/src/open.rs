@@ -132,12 +132,10 @@ fn read_sets(state: &mut State, store: &Store) -> Result<(), ReadError> {
         let (key, value) = item?;
         let number = read_u32(SETS, &key)?;
         let record: SetRecord = from_json(SETS, &value)?;
-        if !state.banks.contains_key(&record.bank) {
-            return Err(damaged(
-                SETS,
-                format!("set {number} is over bank `{}`, which is not there", record.bank),
-            )
-            .into());
+        let banks = std::iter::once(&record.bank).chain(&record.beside);
+        if let Some(gone) = banks.into_iter().find(|bank| !state.banks.contains_key(bank)) {
+            let reason = format!("set {number} is over bank `{gone}`, which is not there");
+            return Err(damaged(SETS, reason).into());
         }
         let set = match (record.kind, record.kind.statistic()) {
             (SetKind::Activation { k }, _) => read_gate(state, store, number, record.bank, k)?,
@@ -189,7 +187,11 @@ fn read_column(
     (next..state.row_count()).for_each(|_| column.push(record.center));
     let potentials = statistic.has_potentials().then(|| read_potentials(store, number, bank.vectors.len()));
     let potentials = potentials.transpose()?.map(Arc::new);
-    Ok(Set { bank: record.bank, fitted: Fitting::Column { statistic, column, potentials } })
+    Ok(Set {
+        bank: record.bank,
+        beside: record.beside,
+        fitted: Fitting::Column { statistic, column, potentials },
+    })
 }
 
 fn read_potentials(store: &Store, number: u32, entries: usize) -> Result<Vec<f32>, ReadError> {

@@ -35,6 +35,8 @@ pub(crate) struct State {
 #[derive(Debug, Clone)]
 pub(crate) struct Set {
     pub(crate) bank: Name,
+    /// A second bank that the potentials depend on.
+    pub(crate) beside: Option<Name>,
     pub(crate) fitted: Fitting,
 }
 
@@ -55,7 +57,7 @@ pub(crate) enum Fitting {
 impl Set {
     pub(crate) fn gate(bank: Name, activation: Activation) -> Set {
         let rows = activation.rows().into_iter().collect();
-        Set { bank, fitted: Fitting::Gate { activation: Arc::new(activation), rows } }
+        Set { bank, beside: None, fitted: Fitting::Gate { activation: Arc::new(activation), rows } }
     }
 
     pub(crate) fn kind(&self) -> SetKind {
@@ -70,7 +72,7 @@ impl Set {
             Fitting::Column { column, .. } => column.center(),
             Fitting::Gate { .. } => 0.0,
         };
-        SetRecord { bank: self.bank.clone(), kind: self.kind(), center }
+        SetRecord { bank: self.bank.clone(), beside: self.beside.clone(), kind: self.kind(), center }
     }
 }
 
@@ -110,7 +112,23 @@ impl State {
     }
 
     pub(crate) fn find_set(&self, bank: &Name, kind: SetKind) -> Option<u32> {
-        self.sets.iter().find(|(_, set)| set.bank == *bank && set.kind() == kind).map(|(&number, _)| number)
+        self.find_set_beside(bank, None, kind)
+    }
+
+    /// A set whose potentials depend on a second bank, if `beside` names one.
+    pub(crate) fn find_set_beside(&self, bank: &Name, beside: Option<&Name>, kind: SetKind) -> Option<u32> {
+        let is_it = |set: &Set| set.bank == *bank && set.beside.as_ref() == beside && set.kind() == kind;
+        self.sets.iter().find(|(_, set)| is_it(set)).map(|(&number, _)| number)
+    }
+
+    /// The set of a term's states for a correction.
+    fn set_for(&self, record: &CorrectionRecord, term: &Term) -> Option<u32> {
+        let bank = State::bank_for(record, term.bank)?;
+        let beside = match term.statistic.beside() {
+            Some(kind) => Some(State::bank_for(record, kind)?),
+            None => None,
+        };
+        self.find_set_beside(bank, beside, SetKind::of(term.statistic))
     }
 
     /// The bank a correction takes for a kind.
@@ -123,8 +141,7 @@ impl State {
 
     /// The column of a term; `None` if it is not fitted.
     fn column(&self, record: &CorrectionRecord, term: &Term) -> Option<&Column> {
-        let bank = State::bank_for(record, term.bank)?;
-        match &self.sets.get(&self.find_set(bank, SetKind::of(term.statistic))?)?.fitted {
+        match &self.sets.get(&self.set_for(record, term)?)?.fitted {
             Fitting::Column { column, .. } => Some(column),
             Fitting::Gate { .. } => None,
         }
@@ -187,8 +204,8 @@ impl State {
         let gate = method.gate().map(|k| SetKind::Activation { k });
         let find = |term: &Term| {
             let bank = State::bank_for(record, term.bank);
-            let kinds = std::iter::once(SetKind::of(term.statistic)).chain(gate);
-            kinds.filter_map(|kind| self.find_set(bank?, kind)).collect::<Vec<_>>()
+            let gate = gate.and_then(|kind| self.find_set(bank?, kind));
+            self.set_for(record, term).into_iter().chain(gate).collect::<Vec<_>>()
         };
         method.statistics(self.config.metric).iter().flat_map(find).collect()
     }

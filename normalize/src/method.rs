@@ -358,7 +358,8 @@ impl Method {
     /// Whether the method is fitted from a bank of this kind.
     pub fn uses(&self, kind: BankKind) -> bool {
         // Which banks a method uses does not depend on the metric; every method serves cosine.
-        self.statistics(Metric::Cosine).iter().any(|term| term.bank == kind)
+        let needs = |term: &Term| term.bank == kind || term.statistic.beside() == Some(kind);
+        self.statistics(Metric::Cosine).iter().any(needs)
     }
 
     /// For a method with a gate, the `k` of its activation sets, one set for each term's bank.
@@ -422,8 +423,11 @@ impl FromStr for Method {
     }
 }
 
+/// Parameters by name.
+pub(crate) type Parameters = Vec<(String, f64)>;
+
 /// The name and the parameters of a label.
-pub(crate) fn parse_label(text: &str) -> Result<(&str, Vec<(String, f64)>), MethodError> {
+pub(crate) fn parse_label(text: &str) -> Result<(&str, Parameters), MethodError> {
     let syntax = || MethodError::Syntax { found: text.to_owned() };
     let (name, list) = match text.split_once('(') {
         None => (text, ""),

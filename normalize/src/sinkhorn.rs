@@ -8,7 +8,8 @@
 //! f_b = −ln|B| − ln Σ_g e^{s(b,g)/τ + h_g}        h_g = −ln|G| − ln Σ_b e^{s(b,g)/τ + f_b}
 //! ```
 //!
-//! and the score is `s + τ·h_g`. For given `f` that is a sum over the bank like any other, so a new
+//! and the score is `s + τ·h_g`; with two banks, `g` goes over the points and the entries of a gallery bank.
+//! For given `f` that is a sum over the bank like any other, so a new
 //! point gets its column without a new fit.
 
 use dehub_vector::Chunked;
@@ -17,16 +18,21 @@ use crate::fit::{Bank, Points, fit_states};
 use crate::{State, Statistic};
 
 /// The potentials of the bank's entries after some iterations, from `start` if given (a warm start:
-/// the potentials of an earlier fit, for entries that are new their mean).
+/// the potentials of an earlier fit, for entries that are new their mean). `beside` are vectors balanced along
+/// with the points.
 pub fn fit_potentials(
     points: &Points<'_>,
+    beside: Option<&Chunked>,
     bank: Bank<'_>,
     tau: f64,
     iterations: usize,
     start: Option<&[f32]>,
 ) -> Vec<f32> {
-    let gallery = living(points);
-    let statistic = Statistic::Sinkhorn { tau, iterations };
+    let mut gallery = living(points);
+    if let Some(beside) = beside {
+        (0..beside.len()).for_each(|row| gallery.push(beside.row(row)));
+    }
+    let statistic = Statistic::Sinkhorn { tau, iterations, with_gallery: beside.is_some() };
     let side = |rows: &Chunked, columns: &Chunked, potentials: &[f32]| {
         let rows = Points { vectors: rows, live: &|_| true, own_entry: &|_| None };
         let columns = Bank { vectors: columns, metric: bank.metric, potentials: Some(potentials) };

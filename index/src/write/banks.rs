@@ -8,6 +8,7 @@ use dehub_normalize::{Bank as FitBank, BankKind, Points, Statistic, fit_activati
 use dehub_vector::{PointId, Vector};
 
 use super::Draft;
+use super::sets::Balance;
 use crate::bank::Bank;
 use crate::record::{BANKS, ENTRIES, id_key, pair_key, to_json, vector_bytes};
 use crate::state::{Fitting, Set, State};
@@ -87,10 +88,13 @@ impl Draft<'_> {
 
     /// Brings every set over a bank up to its entries from `first_entry` on.
     fn absorb(&mut self, name: &Name, first_entry: usize) -> Result<(), WriteError> {
+        self.balance_beside(name)?;
         let sets = self.sets_over(name);
-        let Some(bank) = self.next.banks.get(name).filter(|_| !sets.is_empty()).cloned() else {
+        let Some(bank) = self.next.banks.get(name).cloned() else { return Ok(()) };
+        if sets.is_empty() {
+            self.raise_versions(name);
             return Ok(());
-        };
+        }
         let own = self.own_entries(&bank)?;
         let state = self.next.clone();
         let points = Points {
@@ -105,11 +109,18 @@ impl Draft<'_> {
         for ((number, statistic), mut states) in plain.into_iter().zip(later) {
             self.merge_stored(number, statistic, &mut states)?;
             self.remove_set(number);
-            self.install_column(name, statistic, &states, None)?;
+            self.install_column(Balance::of(name), statistic, &states, None)?;
         }
         for (number, statistic, potentials) in with_potentials {
+            let beside = state.sets.get(&number).and_then(|set| set.beside.as_ref());
             self.remove_set(number);
-            self.install_balanced(name, &points, fit_bank, statistic, Some(&potentials))?;
+            self.install_balanced(
+                Balance { bank: name, beside },
+                &points,
+                fit_bank,
+                statistic,
+                Some(&potentials),
+            )?;
         }
         let entries: Vec<u32> = (0..bank.entries()).skip(first_entry).collect();
         for number in sets {

@@ -4,6 +4,7 @@ mod alarms;
 mod catalogue;
 mod crashing;
 mod damage;
+mod dual_balance;
 mod dump;
 mod graph_file;
 mod growing;
