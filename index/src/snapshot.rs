@@ -145,6 +145,11 @@ impl Snapshot {
         self.banks().find(|info| info.name.as_str() == name)
     }
 
+    /// The entries of a bank, a row each; `None` if it does not exist.
+    pub fn bank_vectors(&self, name: &str) -> Option<&Chunked> {
+        self.banks.iter().find(|(own, _)| own.as_str() == name).map(|(_, (_, vectors))| vectors)
+    }
+
     /// At most `most` entries of a bank as queries, evenly spread over it; none if it does not exist.
     pub fn bank_queries(&self, name: &Name, most: usize) -> Vec<Vector> {
         let Some((_, vectors)) = self.banks.get(name) else { return Vec::new() };

@@ -11,6 +11,8 @@
 //! Two methods that use the same statistic of the same bank share it.
 
 mod activation;
+mod compress;
+mod duplicates;
 mod fit;
 mod hubness;
 mod method;
@@ -21,6 +23,8 @@ mod sinkhorn;
 mod statistic;
 
 pub use activation::Activation;
+pub use compress::{BiasError, HERD_CANDIDATES_MAX, HERD_POINTS_MAX, WeightedBank, bias_error, herd, kmeans};
+pub use duplicates::{Duplicates, Group, Representative, Sameness, group_duplicates};
 pub use fit::{Bank, Points, fit_activation, fit_states};
 pub use hubness::{Occurrence, robin_hood_at_random};
 pub use method::{BankKind, Guard, Method, MethodError, Parameter, ParameterKind, Term};

@@ -140,7 +140,10 @@ pub(crate) struct Bank {
     /// The bank.
     pub bank: String,
     /// A file of reference vectors to add.
-    #[arg(required_unless_present_any = ["from_gallery", "drop"], conflicts_with_all = ["from_gallery", "drop"])]
+    #[arg(
+        required_unless_present_any = ["from_gallery", "drop", "compress_from"],
+        conflicts_with_all = ["from_gallery", "drop", "compress_from"]
+    )]
     pub file: Option<PathBuf>,
     #[command(flatten)]
     pub format: VectorFile,
@@ -153,6 +156,55 @@ pub(crate) struct Bank {
     /// Drop the bank.
     #[arg(long, conflicts_with = "from_gallery")]
     pub drop: bool,
+    /// Leave out copies of earlier entries, of the bank or of the file; with a number, also vectors whose
+    /// cosine to one is at least that.
+    #[arg(
+        long,
+        value_name = "COSINE",
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = "copies",
+        requires = "file"
+    )]
+    pub dedupe: Option<String>,
+    #[command(flatten)]
+    pub compress: Compress,
+}
+
+/// How a bank is made smaller.
+#[derive(Debug, Clone, Copy, ValueEnum)]
+pub(crate) enum By {
+    /// Centroids, each with the weight of its members.
+    Kmeans,
+    /// Entries chosen by the biases they give, with equal weights.
+    Herding,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Compress {
+    /// Report what this query bank would cost with fewer entries; goes with --dry-run.
+    #[arg(
+        long,
+        value_name = "BANK",
+        conflicts_with_all = ["from_gallery", "drop"],
+        requires_all = ["to", "dry_run"]
+    )]
+    pub compress_from: Option<String>,
+    /// How many entries are left.
+    #[arg(long, value_name = "N", requires = "compress_from")]
+    pub to: Option<usize>,
+    /// How they are found.
+    #[arg(long, value_enum, default_value = "kmeans", requires = "compress_from")]
+    pub by: By,
+    /// The inverse temperature of the biases that are compared.
+    #[arg(long, default_value_t = 20.0, requires = "compress_from")]
+    pub beta: f64,
+    /// Decides the draws of k-means.
+    #[arg(long, default_value_t = 0, requires = "compress_from")]
+    pub seed: u64,
+    /// Report and store nothing.
+    #[arg(long, requires = "compress_from")]
+    pub dry_run: bool,
 }
 
 #[derive(Debug, Args)]

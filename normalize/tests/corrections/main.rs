@@ -1,5 +1,7 @@
 //! The mathematics of corrections against published numbers, plain f64 formulas and laws.
 
+mod compress;
+mod duplicates;
 mod family;
 mod golden;
 mod hubness;

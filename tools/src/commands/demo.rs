@@ -187,6 +187,15 @@ fn add_bank(context: &Context, bank: &str, file: Option<PathBuf>) -> anyhow::Res
         kind: cli::Kind::Query,
         from_gallery,
         drop: false,
+        dedupe: None,
+        compress: cli::Compress {
+            compress_from: None,
+            to: None,
+            by: cli::By::Kmeans,
+            beta: 20.0,
+            seed: 0,
+            dry_run: false,
+        },
     };
     bank::run(context, &command)
 }

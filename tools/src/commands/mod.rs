@@ -1,6 +1,7 @@
 //! One module a command.
 
 pub(crate) mod bank;
+pub(crate) mod compress;
 pub(crate) mod create;
 pub(crate) mod delete;
 pub(crate) mod demo;

@@ -54,3 +54,72 @@ fn a_perplexity_that_the_bank_cannot_give_changes_nothing() {
         assert_eq!(dehub.state(), before);
     }
 }
+
+#[test]
+fn duplicates_are_left_out_of_a_bank_and_told_with_their_rows() {
+    let dehub = Dehub::new();
+    dehub.ok(&["create", "x", "--dim", "2"]);
+    let rows: [&[f32]; 6] = [&[3.0, 4.0], &[0.6, 0.8], &[0.0, 1.0], &[0.0, 2.0], &[0.05, 1.0], &[1.0, 0.0]];
+    let first = dehub.file("first.npy", npy(&rows[..1]));
+    dehub.ok(&["bank", "x", "b", &first]);
+    let file = dehub.file("rows.npy", npy(&rows));
+    let added = dehub.json(&["bank", "x", "b", &file, "--dedupe"]);
+    assert_eq!((&added["added"], &added["entries"]), (&3.into(), &4.into()), "{added}");
+    let found = serde_json::json!({
+        "dropped": 3,
+        "groups": 2,
+        "largest": [
+            {"entry": 0, "row": null, "size": 2, "rows": [0, 1]},
+            {"entry": null, "row": 2, "size": 1, "rows": [3]},
+        ],
+    });
+    assert_eq!(added["duplicates"], found);
+    let near = dehub.ok(&["bank", "x", "near", &file, "--dedupe=0.99"]).stdout;
+    for part in ["3 entries added, 3 in all", "left out 3 rows", "row 2: rows 3, 4\n", "row 0: rows 1\n"] {
+        assert!(near.contains(part), "`{part}` is missing in: {near}");
+    }
+    let again = dehub.json(&["bank", "x", "near", &file, "--dedupe=0.99"]);
+    assert_eq!((&again["added"], &again["duplicates"]["dropped"]), (&0.into(), &6.into()));
+
+    dehub.ok(&["create", "y", "--dim", "2", "--metric", "dot"]);
+    assert_eq!(dehub.json(&["bank", "y", "b", &file, "--dedupe"])["added"], 6, "lengths differ");
+    for (arguments, part) in [
+        (vec!["bank", "y", "b", &file, "--dedupe=0.9"], "under cosine only"),
+        (vec!["bank", "x", "b", &file, "--dedupe=1.5"], "--dedupe is 1.5, wanted a cosine above 0"),
+        (vec!["bank", "x", "b", &file, "--dedupe=much"], "--dedupe is much"),
+        (vec!["bank", "x", "g", &file, "--kind", "gallery", "--dedupe"], "for query banks"),
+    ] {
+        let ended = dehub.run(&arguments);
+        assert_eq!(ended.code, 1, "{arguments:?}");
+        assert!(ended.stderr.contains(part), "{arguments:?}: {}", ended.stderr);
+    }
+}
+
+#[test]
+fn a_compressed_bank_is_measured_and_nothing_is_stored() {
+    let dehub = wordnet("400", "600");
+    let before = dehub.state();
+    for by in ["kmeans", "herding"] {
+        let command =
+            ["bank", "x", "small", "--compress-from", "glosses", "--to", "60", "--by", by, "--dry-run"];
+        let report = dehub.json(&command);
+        assert_eq!(
+            (&report["entries"], &report["to"], &report["points"]),
+            (&600.into(), &60.into(), &200.into())
+        );
+        let mean = |of: &str| report[of]["mean"].as_f64().expect("a number");
+        assert!(mean("error") < mean("error_of_evenly_spread"), "{report}");
+        assert_eq!(dehub.json(&command), report, "the same seed gives the same bank");
+        assert!(dehub.ok(&command).stdout.contains("Nothing was stored"));
+    }
+    assert_eq!(dehub.state(), before);
+    for (from, to, part) in [
+        ("nothing", "5", "no bank `nothing`"),
+        ("glosses", "600", "--to is 600, wanted 1 to 599"),
+        ("glosses", "0", "--to is 0"),
+    ] {
+        let ended = dehub.run(&["bank", "x", "small", "--compress-from", from, "--to", to, "--dry-run"]);
+        assert_eq!(ended.code, 1);
+        assert!(ended.stderr.contains(part), "{}", ended.stderr);
+    }
+}
