@@ -19,6 +19,7 @@ mod method;
 mod method_input;
 mod methods;
 mod perplexity;
+mod rewrite;
 mod sinkhorn;
 mod statistic;
 
@@ -30,5 +31,6 @@ pub use hubness::{Occurrence, robin_hood_at_random};
 pub use method::{BankKind, Guard, Method, MethodError, Parameter, ParameterKind, Term};
 pub use method_input::MethodInput;
 pub use perplexity::{PERPLEXITY_POINTS_MAX, PerplexityError, beta_of_perplexity, mean_entropy};
+pub use rewrite::{Rewrite, RewriteError, Rewriter};
 pub use sinkhorn::fit_potentials;
 pub use statistic::{Block, Gap, KLargest, LogSumExp, Moments, Nearest, State, StateError, Statistic};

@@ -10,3 +10,4 @@ mod methods;
 mod oracle;
 mod perplexity;
 mod reference;
+mod rewrite;
