@@ -7,9 +7,12 @@ use dehub_store::OwnedView;
 use dehub_vector::{Chunked, Metric, PointId, Vector, dot};
 
 use crate::graph::Graph;
-use crate::record::{IDS, POINTS, damaged, id_key, read_point, read_u32, row_key};
+use crate::record::{
+    BANKS, BankRecord, ENTRIES, IDS, POINTS, damaged, from_json, id_key, pair_key, read_id, read_point,
+    read_u32, row_key,
+};
 use crate::row_set::RowSet;
-use crate::{BankInfo, CollectionConfig, Correction, Name, Point, ReadError};
+use crate::{BankInfo, CollectionConfig, Correction, EntryInput, Name, Point, ReadError};
 
 /// An immutable state of a collection, after some commit and before the next.
 pub struct Snapshot {
@@ -148,6 +151,24 @@ impl Snapshot {
     /// The entries of a bank, a row each; `None` if it does not exist.
     pub fn bank_vectors(&self, name: &str) -> Option<&Chunked> {
         self.banks.iter().find(|(own, _)| own.as_str() == name).map(|(_, (_, vectors))| vectors)
+    }
+
+    /// The entries of a bank with their ids; none if it does not exist.
+    pub fn bank_entries(&self, name: &Name) -> Result<Vec<EntryInput>, ReadError> {
+        let Some((_, vectors)) = self.banks.get(name) else { return Ok(Vec::new()) };
+        let bytes = self.view.get(BANKS, name.as_str().as_bytes())?;
+        let bytes = bytes.ok_or_else(|| damaged(BANKS, format!("bank `{name}` has no record")))?;
+        let BankRecord { number, .. } = from_json(BANKS, &bytes)?;
+        let keys: Vec<_> = (0..).take(vectors.len()).map(|entry| pair_key(number, entry)).collect();
+        let values = self.view.get_many(ENTRIES, &keys)?;
+        let read = |(entry, value): (usize, Option<Vec<u8>>)| {
+            let gone = || damaged(ENTRIES, format!("entry {entry} of bank `{name}` is not whole"));
+            let value = value.ok_or_else(gone)?;
+            let id = value.get(4 * self.config.dim.get()..).ok_or_else(gone)?;
+            let id = if id.is_empty() { None } else { Some(read_id(ENTRIES, id)?) };
+            Ok(EntryInput { id, vector: vectors.row(entry).to_vec() })
+        };
+        values.into_iter().enumerate().map(read).collect()
     }
 
     /// At most `most` entries of a bank as queries, evenly spread over it; none if it does not exist.

@@ -38,6 +38,8 @@ pub(crate) enum Command {
     Import(Import),
     /// Add reference vectors to a bank, or drop one.
     Bank(Bank),
+    /// Copy a cosine collection with its points moved away from what crowds around them in two banks.
+    Rewrite(Rewrite),
     /// Fit hubness corrections from a bank. They serve only those who ask for them.
     Fit(Fit),
     /// Find the points nearest to a vector.
@@ -205,6 +207,25 @@ pub(crate) struct Compress {
     /// Report and store nothing.
     #[arg(long, requires = "compress_from")]
     pub dry_run: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Rewrite {
+    /// The collection to copy.
+    pub collection: String,
+    /// The collection to make, with the same ids, texts, payloads and banks. Queries stay as they are, and the
+    /// entries of gallery banks move as points do. Points added later are not rewritten.
+    pub target: String,
+    /// "InvGC(rg=1,rq=1)" or "LocalAdj(rg=0.1,rq=0.1,pool=0.01)"; rg is how far by the gallery bank, rq by the
+    /// query bank.
+    #[arg(long, short, value_name = "METHOD")]
+    pub method: String,
+    /// The query bank [default: the only one].
+    #[arg(long, value_name = "NAME")]
+    pub bank: Option<String>,
+    /// The gallery bank [default: the only one].
+    #[arg(long, value_name = "NAME")]
+    pub gallery_bank: Option<String>,
 }
 
 #[derive(Debug, Args)]

@@ -58,11 +58,11 @@ fn textbook(
     let s = |b: usize, g: usize| dot(&entries[b], &columns[g]) / tau;
     let (mut f, mut h) = (vec![0.0; entries.len()], vec![0.0; columns.len()]);
     for _ in 0..iterations {
-        for b in 0..f.len() {
-            f[b] = -(entries.len() as f64).ln() - ln_sum((0..h.len()).map(|g| s(b, g) + h[g]));
+        for (b, f) in f.iter_mut().enumerate() {
+            *f = -(entries.len() as f64).ln() - ln_sum((0..h.len()).map(|g| s(b, g) + h[g]));
         }
-        for g in 0..h.len() {
-            h[g] = -(columns.len() as f64).ln() - ln_sum((0..f.len()).map(|b| s(b, g) + f[b]));
+        for (g, h) in h.iter_mut().enumerate() {
+            *h = -(columns.len() as f64).ln() - ln_sum((0..f.len()).map(|b| s(b, g) + f[b]));
         }
     }
     h[..points.len()].iter().map(|h| -tau * (h + (columns.len() as f64).ln())).collect()

@@ -10,6 +10,7 @@ pub(crate) mod fit;
 pub(crate) mod hubs;
 pub(crate) mod import;
 pub(crate) mod info;
+pub(crate) mod rewrite;
 pub(crate) mod search;
 pub(crate) mod serve;
 pub(crate) mod tune;

@@ -123,3 +123,57 @@ fn a_compressed_bank_is_measured_and_nothing_is_stored() {
         assert!(ended.stderr.contains(part), "{}", ended.stderr);
     }
 }
+
+#[test]
+fn a_rewritten_copy_keeps_everything_but_the_vectors_of_points() {
+    let dehub = wordnet("300", "200");
+    dehub.ok(&["bank", "x", "nouns", "--from-gallery"]);
+    let before = dehub.state();
+    let made = dehub.json(&["rewrite", "x", "moved", "-m", "InvGC(rg=1,rq=4)"]);
+    assert_eq!((&made["points"], &made["method"]), (&300.into(), &"InvGC(rg=1,rq=4)".into()));
+    assert_eq!(dehub.state(), before);
+    let (old, new) = (dehub.json(&["info", "x"]), dehub.json(&["info", "moved"]));
+    let banks = |info: &serde_json::Value| {
+        let banks = info["banks"].as_array().expect("banks").clone();
+        banks
+            .iter()
+            .map(|bank| format!("{} {} {}", bank["name"], bank["kind"], bank["entries"]))
+            .collect::<Vec<_>>()
+    };
+    assert_eq!((banks(&old), banks(&new)), (banks(&new), banks(&old)));
+    assert_eq!(banks(&new).len(), 2);
+    // The entries have moved as their points have: with each left out of its own sum, a fit over the bank that
+    // was copied changes the top answer of as many queries as one over a bank of the moved points.
+    dehub.ok(&["bank", "moved", "again", "--from-gallery"]);
+    let changed = |bank: &str| {
+        let fitted = dehub.json(&["fit", "moved", "-m", "DualIS(b1=20,b2=20)", "--gallery-bank", bank]);
+        fitted["corrections"][0]["change"]["top1_changed"].as_f64().expect("a share")
+    };
+    assert!(changed("again") > 0.0);
+    assert!((changed("nouns") - changed("again")).abs() < 1e-9);
+    let search = |collection: &str| {
+        let queries = testdata("wordnet/queries_test.npy");
+        dehub.json(&["search", collection, "--queries", &queries, "--row", "3", "-k", "300"])
+    };
+    let ids = |answer: &serde_json::Value| {
+        let hits = answer["points"].as_array().or(answer["hits"].as_array()).expect("hits").clone();
+        let mut ids: Vec<String> = hits.iter().map(|hit| format!("{} {}", hit["id"], hit["text"])).collect();
+        ids.sort_unstable();
+        ids
+    };
+    let (still, moved) = (search("x"), search("moved"));
+    assert_eq!(ids(&still), ids(&moved));
+    assert_ne!(still, moved, "the scores are others");
+
+    for (arguments, part) in [
+        (["rewrite", "x", "moved", "-m", "LocalAdj"], "there is a collection `moved`"),
+        (["rewrite", "x", "other", "-m", "DN(lambda=0.5)"], "fit the correction DN instead"),
+        (["rewrite", "x", "other", "-m", "Centring"], "fit the correction Centring instead"),
+        (["rewrite", "x", "other", "-m", "InvGC(rg=-1)"], "parameter `rg`"),
+    ] {
+        let ended = dehub.run(&arguments);
+        assert_eq!(ended.code, 1, "{arguments:?}");
+        assert!(ended.stderr.contains(part), "{arguments:?}: {}", ended.stderr);
+    }
+    assert_eq!(dehub.run(&["info", "other"]).code, 1, "nothing was made");
+}
