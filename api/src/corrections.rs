@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use actix_web::HttpResponse;
 use dehub_index::{CorrectionInfo, FitInput, Fitted, Name};
-use dehub_query::{BankKind, Method};
+use dehub_query::{BankKind, Method, MethodInput};
 use serde::Serialize;
 use serde_json::Value;
 
@@ -58,6 +58,9 @@ struct FittedReply {
     status: &'static str,
     #[serde(flatten)]
     correction: CorrectionReply,
+    /// What was found for a perplexity.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    note: Option<String>,
     statistics: StatisticsReply,
 }
 
@@ -75,8 +78,11 @@ pub(crate) async fn fit(call: Call) -> HttpResponse {
 
 fn fit_task(task: &Task, body: Value) -> Result<Vec<u8>, Problem> {
     let collection = task.collection()?;
-    let (input, k_pointer) = input(task.name("correction")?, body)?;
-    let written = Written::Fit(&input, k_pointer);
+    let Asked { mut input, method, pointers } = input(task.name("correction")?, body)?;
+    let resolved = collection.snapshot().resolve(&method, input.query_bank.as_ref());
+    let written = Written::Fit(&input, pointers.perplexity);
+    input.method = resolved.map_err(|error| errors::write(&error, &written))?;
+    let written = Written::Fit(&input, pointers.k);
     let fitted =
         collection.fit(std::slice::from_ref(&input)).map_err(|error| errors::write(&error, &written))?;
     let Some(Fitted { info, sequence, report }) = fitted.into_iter().next() else {
@@ -89,6 +95,7 @@ fn fit_task(task: &Task, body: Value) -> Result<Vec<u8>, Problem> {
         operation_id: sequence,
         status: "completed",
         correction: CorrectionReply::new(&info),
+        note: method.note(&input.method),
         statistics: StatisticsReply { computed: report.computed.len(), shared: report.shared.len() },
     })
 }
@@ -130,8 +137,20 @@ pub(crate) async fn delete(call: Call) -> HttpResponse {
     .await
 }
 
-/// What to fit, and where in the body its `k` is.
-fn input(name: Name, body: Value) -> Result<(FitInput, &'static str), Problem> {
+/// What to fit, and its method as it was asked for.
+struct Asked {
+    input: FitInput,
+    method: MethodInput,
+    pointers: Pointers,
+}
+
+/// Where in the body parameters are that may be too large for a bank.
+struct Pointers {
+    k: &'static str,
+    perplexity: &'static str,
+}
+
+fn input(name: Name, body: Value) -> Result<Asked, Problem> {
     let mut fields = Fields::new(body, Place::Body)?;
     let label = fields.required("method", decode::string)?;
     let parameters = fields.optional("parameters", parameters)?;
@@ -146,9 +165,10 @@ fn input(name: Name, body: Value) -> Result<(FitInput, &'static str), Problem> {
                 format!("`/method` is {label:?}, which has parameters, and `/parameters` has some too");
             return Err(Problem::new(INVALID_VALUE, detail).at("/parameters"));
         }
-        (false, _) => Method::new(&label, &given),
+        (false, _) => MethodInput::new(&label, &given),
     };
-    let method: Method = method.map_err(|error| errors::method(&error, &given))?;
+    let asked: MethodInput = method.map_err(|error| errors::method(&error, &given))?;
+    let method: Method = asked.method();
     for (kind, bank, pointer) in
         [(BankKind::Query, &query_bank, "/query_bank"), (BankKind::Gallery, &gallery_bank, "/gallery_bank")]
     {
@@ -158,9 +178,12 @@ fn input(name: Name, body: Value) -> Result<(FitInput, &'static str), Problem> {
             return Err(Problem::new(BANK_UNUSED, detail).at(pointer).found(bank));
         }
     }
-    let names_k = given.iter().any(|(parameter, _)| parameter == "k");
-    let k_pointer = if names_k { "/parameters/k" } else { "/method" };
-    Ok((FitInput { name, method, query_bank, gallery_bank }, k_pointer))
+    let names = |name: &str| given.iter().any(|(parameter, _)| parameter == name);
+    let pointers = Pointers {
+        k: if names("k") { "/parameters/k" } else { "/method" },
+        perplexity: if names("perplexity") { "/parameters/perplexity" } else { "/method" },
+    };
+    Ok(Asked { input: FitInput { name, method, query_bank, gallery_bank }, method: asked, pointers })
 }
 
 fn parameters(value: Value, place: Place<'_>) -> Result<Vec<(String, f64)>, Problem> {

@@ -90,7 +90,7 @@ pub(crate) enum Written<'a> {
     Bank,
     /// `{"from_gallery": true}` of a bank.
     FromGallery,
-    /// A correction, and where its `k` is.
+    /// A correction, and where the parameter in question is.
     Fit(&'a FitInput, &'static str),
 }
 
@@ -177,6 +177,7 @@ pub(crate) fn write(error: &WriteError, written: &Written<'_>) -> Problem {
         WriteError::EmptyBank { bank } => new(EMPTY_BANK).at(written.bank_field(bank).unwrap_or_default()),
         WriteError::ReservedName { .. } => new(INVALID_NAME),
         WriteError::Metric { metric, .. } => new(INVALID_METHOD).at("/method").found(metric),
+        WriteError::Perplexity { .. } => new(INVALID_PARAMETER).at(written.k_field()),
         WriteError::MoreThanBank { wanted, found, .. } => {
             new(MORE_THAN_BANK).at(written.k_field()).wanted(format_args!("at most {found}")).found(wanted)
         }
@@ -290,6 +291,7 @@ pub(crate) fn method(error: &MethodError, given: &[(String, f64)]) -> Problem {
             let name = exact.or(alias).map_or(*parameter, |(own, _)| own.as_str());
             new(INVALID_PARAMETER).at(field(name)).wanted(wanted).found(found)
         }
+        MethodError::TwoTemperatures { .. } => new(INVALID_PARAMETER).at(field("perplexity")),
         MethodError::Syntax { found } => new(INVALID_METHOD).at("/method").found(found),
         _ => new(INVALID_METHOD).at("/method"),
     }

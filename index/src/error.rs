@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use dehub_normalize::{BankKind, StateError};
+use dehub_normalize::{BankKind, PerplexityError, StateError};
 use dehub_store::Blame;
 use dehub_vector::{Metric, PointId, VectorError};
 
@@ -210,6 +210,14 @@ pub enum WriteError {
         /// Why.
         reason: &'static str,
     },
+    /// A perplexity that no temperature gives.
+    #[error("{method}: {source}")]
+    Perplexity {
+        /// The method's name.
+        method: &'static str,
+        /// Why none does.
+        source: PerplexityError,
+    },
     /// More neighbours wanted than a bank has entries.
     #[error("{method} looks at the {wanted} nearest bank entries, but bank `{bank}` has {found} entries")]
     MoreThanBank {
@@ -327,6 +335,7 @@ impl WriteError {
             | WriteError::EmptyBank { .. }
             | WriteError::ReservedName { .. }
             | WriteError::Metric { .. }
+            | WriteError::Perplexity { .. }
             | WriteError::MoreThanBank { .. }
             | WriteError::MoreThanPoints { .. }
             | WriteError::UnknownCorrection { .. }

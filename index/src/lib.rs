@@ -16,6 +16,7 @@ mod graph;
 mod graph_file;
 mod open;
 mod payload;
+mod perplexity;
 mod point;
 mod record;
 mod row_set;

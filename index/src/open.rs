@@ -157,12 +157,10 @@ fn read_sets(state: &mut State, store: &Store) -> Result<(), ReadError> {
         let (key, value) = item?;
         let number = read_u32(SETS, &key)?;
         let record: SetRecord = from_json(SETS, &value)?;
-        if !state.banks.contains_key(&record.bank) {
-            return Err(damaged(
-                SETS,
-                format!("set {number} is over bank `{}`, which is not there", record.bank),
-            )
-            .into());
+        let banks = std::iter::once(&record.bank).chain(&record.beside);
+        if let Some(gone) = banks.into_iter().find(|bank| !state.banks.contains_key(bank)) {
+            let reason = format!("set {number} is over bank `{gone}`, which is not there");
+            return Err(damaged(SETS, reason).into());
         }
         check_absorbed(state, number, &record)?;
         let set = match (record.kind, record.kind.statistic()) {
@@ -230,6 +228,7 @@ fn read_column(
     Ok(Set {
         bank: record.bank,
         absorbed: record.absorbed,
+        beside: record.beside,
         fitted: Fitting::Column { statistic, column, potentials },
     })
 }

@@ -68,6 +68,9 @@ pub(crate) struct BankRecord {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct SetRecord {
     pub bank: Name,
+    /// A second bank that the potentials depend on.
+    #[serde(default)]
+    pub beside: Option<Name>,
     pub kind: SetKind,
     /// The mean over the gallery when the set was made; columns are served less this.
     pub center: f64,
@@ -78,17 +81,40 @@ pub(crate) struct SetRecord {
 /// What is in a set.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub(crate) enum SetKind {
-    LogSumExp { beta: f64 },
-    TopMean { k: usize },
-    TopMeanPower { k: usize, gamma: f64 },
-    KthUnit { k: usize, euclidean: bool },
-    MeanUnit { k: usize, euclidean: bool },
+    LogSumExp {
+        beta: f64,
+    },
+    TopMean {
+        k: usize,
+    },
+    TopMeanPower {
+        k: usize,
+        gamma: f64,
+    },
+    KthUnit {
+        k: usize,
+        euclidean: bool,
+    },
+    MeanUnit {
+        k: usize,
+        euclidean: bool,
+    },
     Mean,
     MeanByDeviation,
     InverseDeviation,
-    Sinkhorn { tau: f64, iterations: usize },
-    CentroidPull { k: usize, euclidean: bool },
-    Activation { k: usize },
+    Sinkhorn {
+        tau: f64,
+        iterations: usize,
+        #[serde(default)]
+        with_gallery: bool,
+    },
+    CentroidPull {
+        k: usize,
+        euclidean: bool,
+    },
+    Activation {
+        k: usize,
+    },
 }
 
 impl SetKind {
@@ -103,7 +129,9 @@ impl SetKind {
             Statistic::Mean => SetKind::Mean,
             Statistic::MeanByDeviation => SetKind::MeanByDeviation,
             Statistic::InverseDeviation => SetKind::InverseDeviation,
-            Statistic::Sinkhorn { tau, iterations } => SetKind::Sinkhorn { tau, iterations },
+            Statistic::Sinkhorn { tau, iterations, with_gallery } => {
+                SetKind::Sinkhorn { tau, iterations, with_gallery }
+            }
             Statistic::CentroidPull { k, gap } => {
                 SetKind::CentroidPull { k, euclidean: gap == Gap::Euclidean }
             }
@@ -122,7 +150,9 @@ impl SetKind {
             SetKind::Mean => Statistic::Mean,
             SetKind::MeanByDeviation => Statistic::MeanByDeviation,
             SetKind::InverseDeviation => Statistic::InverseDeviation,
-            SetKind::Sinkhorn { tau, iterations } => Statistic::Sinkhorn { tau, iterations },
+            SetKind::Sinkhorn { tau, iterations, with_gallery } => {
+                Statistic::Sinkhorn { tau, iterations, with_gallery }
+            }
             SetKind::CentroidPull { k, euclidean } => Statistic::CentroidPull { k, gap: gap(euclidean) },
             SetKind::Activation { .. } => return None,
         })

@@ -8,9 +8,11 @@ use dehub_vector::{Chunked, Metric, PointId, Vector, dot};
 
 use crate::bank::Bank;
 use crate::graph::Graph;
-use crate::record::{IDS, POINTS, damaged, id_key, read_point, read_u32, row_key};
+use crate::record::{
+    ENTRIES, IDS, POINTS, damaged, id_key, pair_key, read_id, read_point, read_u32, row_key,
+};
 use crate::row_set::RowSet;
-use crate::{BankInfo, CollectionConfig, Correction, Name, Point, ReadError};
+use crate::{BankInfo, CollectionConfig, Correction, EntryInput, Name, Point, ReadError};
 
 /// An immutable state of a collection, after some commit and before the next.
 pub struct Snapshot {
@@ -144,6 +146,30 @@ impl Snapshot {
     /// The bank with this name.
     pub fn bank(&self, name: &str) -> Option<&BankInfo> {
         self.banks().find(|info| info.name.as_str() == name)
+    }
+
+    /// The number, the vector and the weight of each entry of a bank; none if it does not exist.
+    pub fn live_entries(&self, name: &str) -> impl Iterator<Item = (u32, &[f32], f32)> {
+        let bank = self.banks.iter().find(|(own, _)| own.as_str() == name).map(|(_, (_, bank))| bank);
+        bank.into_iter().flat_map(|bank| {
+            bank.live_from(0).map(|slot| (slot, bank.vectors.row(slot as usize), bank.weight(slot)))
+        })
+    }
+
+    /// The entries of a bank with their ids; none if it does not exist.
+    pub fn bank_entries(&self, name: &Name) -> Result<Vec<EntryInput>, ReadError> {
+        let entries: Vec<(u32, &[f32], f32)> = self.live_entries(name.as_str()).collect();
+        let Some((_, bank)) = self.banks.get(name) else { return Ok(Vec::new()) };
+        let keys: Vec<_> = entries.iter().map(|&(slot, ..)| pair_key(bank.number, slot)).collect();
+        let values = self.view.get_many(ENTRIES, &keys)?;
+        let read = |(&(slot, vector, weight), value): (&(u32, &[f32], f32), Option<Vec<u8>>)| {
+            let gone = || damaged(ENTRIES, format!("entry {slot} of bank `{name}` is not whole"));
+            let value = value.ok_or_else(gone)?;
+            let id = value.get(4 * self.config.dim.get()..).ok_or_else(gone)?;
+            let id = if id.is_empty() { None } else { Some(read_id(ENTRIES, id)?) };
+            Ok(EntryInput { id, vector: vector.to_vec(), weight })
+        };
+        entries.iter().zip(values).map(read).collect()
     }
 
     /// At most `most` entries of a bank as queries, evenly spread over it; none if it does not exist.

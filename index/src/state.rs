@@ -38,6 +38,8 @@ pub(crate) struct Set {
     /// The bank's slots it has taken in. Every row is fitted over these, and all sets of a bank have
     /// taken in the same.
     pub(crate) absorbed: u32,
+    /// A second bank that the potentials depend on.
+    pub(crate) beside: Option<Name>,
     pub(crate) fitted: Fitting,
 }
 
@@ -59,7 +61,8 @@ impl Set {
     pub(crate) fn gate(bank: Name, activation: Activation) -> Set {
         let rows = activation.rows().into_iter().collect();
         let absorbed = u32::try_from(activation.lists().len()).expect("below BANK_ENTRIES_MAX");
-        Set { bank, absorbed, fitted: Fitting::Gate { activation: Arc::new(activation), rows } }
+        let fitted = Fitting::Gate { activation: Arc::new(activation), rows };
+        Set { bank, absorbed, beside: None, fitted }
     }
 
     pub(crate) fn kind(&self) -> SetKind {
@@ -74,7 +77,13 @@ impl Set {
             Fitting::Column { column, .. } => column.center(),
             Fitting::Gate { .. } => 0.0,
         };
-        SetRecord { bank: self.bank.clone(), kind: self.kind(), center, absorbed: self.absorbed }
+        SetRecord {
+            bank: self.bank.clone(),
+            beside: self.beside.clone(),
+            kind: self.kind(),
+            center,
+            absorbed: self.absorbed,
+        }
     }
 }
 
@@ -114,7 +123,23 @@ impl State {
     }
 
     pub(crate) fn find_set(&self, bank: &Name, kind: SetKind) -> Option<u32> {
-        self.sets.iter().find(|(_, set)| set.bank == *bank && set.kind() == kind).map(|(&number, _)| number)
+        self.find_set_beside(bank, None, kind)
+    }
+
+    /// A set whose potentials depend on a second bank, if `beside` names one.
+    pub(crate) fn find_set_beside(&self, bank: &Name, beside: Option<&Name>, kind: SetKind) -> Option<u32> {
+        let is_it = |set: &Set| set.bank == *bank && set.beside.as_ref() == beside && set.kind() == kind;
+        self.sets.iter().find(|(_, set)| is_it(set)).map(|(&number, _)| number)
+    }
+
+    /// The set of a term's states for a correction.
+    fn set_for(&self, record: &CorrectionRecord, term: &Term) -> Option<u32> {
+        let bank = State::bank_for(record, term.bank)?;
+        let beside = match term.statistic.beside() {
+            Some(kind) => Some(State::bank_for(record, kind)?),
+            None => None,
+        };
+        self.find_set_beside(bank, beside, SetKind::of(term.statistic))
     }
 
     /// The bank a correction takes for a kind.
@@ -127,8 +152,7 @@ impl State {
 
     /// The set of a term, its number and its column; `None` if it is not fitted.
     fn column_set(&self, record: &CorrectionRecord, term: &Term) -> Option<(u32, &Set, &Column)> {
-        let bank = State::bank_for(record, term.bank)?;
-        let number = self.find_set(bank, SetKind::of(term.statistic))?;
+        let number = self.set_for(record, term)?;
         let set = self.sets.get(&number)?;
         match &set.fitted {
             Fitting::Column { column, .. } => Some((number, set, column)),
@@ -212,8 +236,8 @@ impl State {
         let gate = method.gate().map(|k| SetKind::Activation { k });
         let find = |term: &Term| {
             let bank = State::bank_for(record, term.bank);
-            let kinds = std::iter::once(SetKind::of(term.statistic)).chain(gate);
-            kinds.filter_map(|kind| self.find_set(bank?, kind)).collect::<Vec<_>>()
+            let gate = gate.and_then(|kind| self.find_set(bank?, kind));
+            self.set_for(record, term).into_iter().chain(gate).collect::<Vec<_>>()
         };
         method.statistics(self.config.metric).iter().flat_map(find).collect()
     }

@@ -142,10 +142,10 @@ pub fn rows_holding(points: &Points<'_>, bank: Bank<'_>, removed: &[u32], states
     (0..).zip(nearest.iter().flatten().zip(states)).filter_map(may_hold).collect()
 }
 
-type Span = std::ops::Range<usize>;
+pub(crate) type Span = std::ops::Range<usize>;
 
 /// Cuts a range where chunks end, so that each span lies in one chunk.
-fn spans(range: Span) -> Vec<Span> {
+pub(crate) fn spans(range: Span) -> Vec<Span> {
     let mut spans = Vec::new();
     let mut start = range.start;
     while start < range.end {
@@ -156,13 +156,19 @@ fn spans(range: Span) -> Vec<Span> {
     spans
 }
 
-fn within_chunk<'a>(matrix: &'a Chunked, span: &Span) -> &'a [f32] {
+pub(crate) fn within_chunk<'a>(matrix: &'a Chunked, span: &Span) -> &'a [f32] {
     let first = span.start % CHUNK_ROWS;
     &matrix.chunk(span.start / CHUNK_ROWS)[first * matrix.width()..(first + span.len()) * matrix.width()]
 }
 
 /// The similarity of each point of `span` to each of `entries`, a line a point.
-fn similarities(span: &Span, points: &Chunked, entries: &Span, bank: Bank<'_>, block: &mut Vec<f32>) {
+pub(crate) fn similarities(
+    span: &Span,
+    points: &Chunked,
+    entries: &Span,
+    bank: Bank<'_>,
+    block: &mut Vec<f32>,
+) {
     let dim = points.width();
     let (left, right) = (within_chunk(points, span), within_chunk(bank.vectors, entries));
     block.clear();

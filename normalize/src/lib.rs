@@ -11,23 +11,33 @@
 //! Two methods that use the same statistic of the same bank share it.
 
 mod activation;
+mod compress;
+mod duplicates;
 mod fit;
 mod growth;
 mod hubness;
 mod kept;
 mod method;
+mod method_input;
 mod methods;
+mod perplexity;
+mod rewrite;
 mod shard;
 mod sinkhorn;
 mod statistic;
 mod sums;
 
 pub use activation::Activation;
+pub use compress::{BiasError, HERD_CANDIDATES_MAX, HERD_POINTS_MAX, WeightedBank, bias_error, herd, kmeans};
+pub use duplicates::{Duplicates, Group, Representative, Sameness, group_duplicates};
 pub use fit::{Bank, Points, fit_activation, fit_entries, fit_states, rows_holding};
 pub use growth::{Growth, Unseen};
 pub use hubness::{Occurrence, robin_hood_at_random};
 pub use kept::{KLargest, Nearest};
 pub use method::{BankKind, Guard, Method, MethodError, Parameter, ParameterKind, Term};
+pub use method_input::MethodInput;
+pub use perplexity::{PERPLEXITY_POINTS_MAX, PerplexityError, beta_of_perplexity, mean_entropy};
+pub use rewrite::{Rewrite, RewriteError, Rewriter};
 pub use shard::{Partial, Partials, shard_entries, shard_of};
 pub use sinkhorn::fit_potentials;
 pub use statistic::{Block, Gap, State, StateError, Statistic};

@@ -97,6 +97,11 @@ impl Parameter {
         Parameter { alias, ..self }
     }
 
+    /// Whether `name` is its name or its other one.
+    pub(crate) fn is_called(&self, name: &str) -> bool {
+        self.name == name || (!self.alias.is_empty() && self.alias == name)
+    }
+
     #[expect(clippy::cast_precision_loss, reason = "K_MAX is far below 2^53")]
     fn check(&self, method: &'static str, value: f64) -> Result<f64, MethodError> {
         let (fits, wanted) = match self.kind {
@@ -231,6 +236,14 @@ pub enum MethodError {
         /// What its range is.
         wanted: &'static str,
     },
+    /// Both a temperature and the perplexity it would be found from.
+    #[error("{method} takes `{parameter}` or `perplexity`, not both, and each once")]
+    TwoTemperatures {
+        /// The method.
+        method: &'static str,
+        /// The temperature.
+        parameter: &'static str,
+    },
     /// Not of the form `NAME(parameter=value,…)`.
     #[error("`{found}` is not of the form NAME(parameter=value,...), for example IS(beta=20)")]
     Syntax {
@@ -271,10 +284,10 @@ impl Method {
             return Ok(());
         }
         let own = self.recipe.parameters();
-        let place =
-            own.iter().position(|own| own.name == name || (!own.alias.is_empty() && own.alias == name));
+        let place = own.iter().position(|own| own.is_called(name));
         let Some(place) = place else {
-            let names: Vec<_> = own.iter().chain(&GUARD).map(|own| own.name).collect();
+            let perplexity = self.temperature().map(|_| "perplexity");
+            let names: Vec<_> = own.iter().chain(&GUARD).map(|own| own.name).chain(perplexity).collect();
             let wanted = names.join(", ");
             return Err(MethodError::NoParameter { method, found: name.to_owned(), wanted });
         };
@@ -290,6 +303,26 @@ impl Method {
     /// Every parameter and its value.
     pub fn parameters(&self) -> impl Iterator<Item = (&'static str, f64)> {
         self.recipe.parameters().iter().map(|parameter| parameter.name).zip(self.values.0)
+    }
+
+    /// The parameter that is a temperature over the query bank, or an inverse one. It is the first.
+    pub fn temperature(&self) -> Option<Parameter> {
+        let first = self.recipe.parameters().first().filter(|_| self.uses(BankKind::Query))?;
+        match first.kind {
+            ParameterKind::InverseTemperature | ParameterKind::Temperature => Some(*first),
+            ParameterKind::Count | ParameterKind::Weight | ParameterKind::Share => None,
+        }
+    }
+
+    /// The same method at an inverse temperature over the query bank, to three digits.
+    pub(crate) fn with_inverse_temperature(mut self, beta: f64) -> Method {
+        let three_digits = |number: f64| format!("{number:.2e}").parse().unwrap_or(number).clamp(1e-6, 1e6);
+        match self.temperature().map(|parameter| parameter.kind) {
+            Some(ParameterKind::InverseTemperature) => self.values.0[0] = three_digits(beta),
+            Some(ParameterKind::Temperature) => self.values.0[0] = three_digits(beta.recip()),
+            Some(ParameterKind::Count | ParameterKind::Weight | ParameterKind::Share) | None => {}
+        }
+        self
     }
 
     /// What keeps the biases from overshooting.
@@ -325,7 +358,8 @@ impl Method {
     /// Whether the method is fitted from a bank of this kind.
     pub fn uses(&self, kind: BankKind) -> bool {
         // Which banks a method uses does not depend on the metric; every method serves cosine.
-        self.statistics(Metric::Cosine).iter().any(|term| term.bank == kind)
+        let needs = |term: &Term| term.bank == kind || term.statistic.beside() == Some(kind);
+        self.statistics(Metric::Cosine).iter().any(needs)
     }
 
     /// For a method with a gate, the `k` of its activation sets, one set for each term's bank.
@@ -384,18 +418,27 @@ impl FromStr for Method {
     type Err = MethodError;
 
     fn from_str(text: &str) -> Result<Method, MethodError> {
-        let syntax = || MethodError::Syntax { found: text.to_owned() };
-        let (name, list) = match text.split_once('(') {
-            None => (text, ""),
-            Some((name, rest)) => (name, rest.strip_suffix(')').ok_or_else(syntax)?),
-        };
-        let mut parameters = Vec::new();
-        for item in list.split(',').map(str::trim).filter(|item| !item.is_empty()) {
-            // `b1=b2=20` sets both.
-            let (names, value) = item.rsplit_once('=').ok_or_else(syntax)?;
-            let value: f64 = value.trim().parse().map_err(|_| syntax())?;
-            parameters.extend(names.split('=').map(|name| (name.trim().to_ascii_lowercase(), value)));
-        }
-        Method::new(name.trim(), &parameters)
+        let (name, parameters) = parse_label(text)?;
+        Method::new(name, &parameters)
     }
+}
+
+/// Parameters by name.
+pub(crate) type Parameters = Vec<(String, f64)>;
+
+/// The name and the parameters of a label.
+pub(crate) fn parse_label(text: &str) -> Result<(&str, Parameters), MethodError> {
+    let syntax = || MethodError::Syntax { found: text.to_owned() };
+    let (name, list) = match text.split_once('(') {
+        None => (text, ""),
+        Some((name, rest)) => (name, rest.strip_suffix(')').ok_or_else(syntax)?),
+    };
+    let mut parameters = Vec::new();
+    for item in list.split(',').map(str::trim).filter(|item| !item.is_empty()) {
+        // `b1=b2=20` sets both.
+        let (names, value) = item.rsplit_once('=').ok_or_else(syntax)?;
+        let value: f64 = value.trim().parse().map_err(|_| syntax())?;
+        parameters.extend(names.split('=').map(|name| (name.trim().to_ascii_lowercase(), value)));
+    }
+    Ok((name.trim(), parameters))
 }

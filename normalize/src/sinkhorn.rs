@@ -11,7 +11,8 @@
 //! An entry of weight `w` has the mass `w/W` in place of `1/|B|`, with `W` the sum of all weights: it
 //! is as many entries. One that was removed has no mass and the potential 0, which nobody reads.
 //!
-//! and the score is `s + τ·h_g`. For given `f` that is a sum over the bank like any other, so a new
+//! The score is `s + τ·h_g`; with two banks, `g` goes over the points and the entries of a gallery bank.
+//! For given `f` that is a sum over the bank like any other, so a new
 //! point gets its column without a new fit.
 
 use dehub_vector::Chunked;
@@ -20,16 +21,21 @@ use crate::fit::{Bank, Points, fit_states};
 use crate::{State, Statistic};
 
 /// The potentials of the bank's entries after some iterations, from `start` if given (a warm start:
-/// the potentials of an earlier fit, for entries that are new their mean).
+/// the potentials of an earlier fit, for entries that are new their mean). `beside` are vectors balanced along
+/// with the points.
 pub fn fit_potentials(
     points: &Points<'_>,
+    beside: Option<&Chunked>,
     bank: Bank<'_>,
     tau: f64,
     iterations: usize,
     start: Option<&[f32]>,
 ) -> Vec<f32> {
-    let gallery = living(points);
-    let statistic = Statistic::Sinkhorn { tau, iterations };
+    let mut gallery = living(points);
+    if let Some(beside) = beside {
+        (0..beside.len()).for_each(|row| gallery.push(beside.row(row)));
+    }
+    let statistic = Statistic::Sinkhorn { tau, iterations, with_gallery: beside.is_some() };
     let side = |rows: &Chunked, columns: Bank<'_>, weights: Option<&Chunked>| {
         let rows = Points { vectors: rows, live: &|_| true, own_entry: &|_| None };
         let states = fit_states(&rows, 0, columns, 0, &[statistic]).pop().unwrap_or_default();

@@ -11,6 +11,8 @@ use crate::kept::{KLargest, Nearest};
 use crate::shard::{Partials, shard_of};
 use crate::sums::{LogSumExp, Moments};
 
+use crate::BankKind;
+
 /// Which distance a similarity stands for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Gap {
@@ -91,6 +93,8 @@ pub enum Statistic {
         tau: f64,
         /// How often potentials are balanced.
         iterations: usize,
+        /// Whether the entries of a gallery bank are balanced along with the points.
+        with_gallery: bool,
     },
     /// `⟨p, c⟩ − ‖c‖²/2` or `−‖p − c‖²/2`, with `c` the mean of the `k` nearest bank entries.
     CentroidPull {
@@ -130,6 +134,23 @@ impl Statistic {
             | Statistic::MeanByDeviation
             | Statistic::InverseDeviation
             | Statistic::CentroidPull { .. } => false,
+        }
+    }
+
+    /// A second bank that the potentials depend on.
+    pub fn beside(&self) -> Option<BankKind> {
+        match self {
+            Statistic::Sinkhorn { with_gallery: true, .. } => Some(BankKind::Gallery),
+            Statistic::Sinkhorn { with_gallery: false, .. }
+            | Statistic::LogSumExp { .. }
+            | Statistic::TopMean { .. }
+            | Statistic::TopMeanPower { .. }
+            | Statistic::KthUnit { .. }
+            | Statistic::MeanUnit { .. }
+            | Statistic::Mean
+            | Statistic::MeanByDeviation
+            | Statistic::InverseDeviation
+            | Statistic::CentroidPull { .. } => None,
         }
     }
 
@@ -213,7 +234,10 @@ impl fmt::Display for Statistic {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Statistic::LogSumExp { beta } => write!(f, "log-sum-exp(beta={beta})"),
-            Statistic::Sinkhorn { tau, iterations } => write!(f, "sinkhorn(tau={tau},n={iterations})"),
+            Statistic::Sinkhorn { tau, iterations, with_gallery } => {
+                let name = if *with_gallery { "dual-bank-sinkhorn" } else { "sinkhorn" };
+                write!(f, "{name}(tau={tau},n={iterations})")
+            }
             Statistic::TopMean { k } => write!(f, "top-mean(k={k})"),
             Statistic::TopMeanPower { k, gamma } => write!(f, "top-mean-power(k={k},gamma={gamma})"),
             Statistic::KthUnit { k, .. } => write!(f, "kth-unit(k={k})"),

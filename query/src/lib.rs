@@ -31,4 +31,4 @@ pub use tune::{
     TuneOptions, TuneReport, TuneRow, Verdict, score_deviation, tune, tune_methods,
 };
 
-pub use dehub_normalize::{BankKind, Method, MethodError};
+pub use dehub_normalize::{BankKind, Method, MethodError, MethodInput};

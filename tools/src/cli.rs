@@ -38,6 +38,8 @@ pub(crate) enum Command {
     Import(Import),
     /// Add reference vectors to a bank, remove or weaken them, or drop the bank.
     Bank(Bank),
+    /// Copy a cosine collection with its points moved away from what crowds around them in two banks.
+    Rewrite(Rewrite),
     /// Fit hubness corrections from a bank. They serve only those who ask for them.
     Fit(Fit),
     /// Find the points nearest to a vector.
@@ -172,21 +174,86 @@ pub(crate) struct Bank {
     /// Drop the bank.
     #[arg(long, group = "what")]
     pub drop: bool,
+    /// Leave out copies of earlier entries, of the bank or of the file; with a number, also vectors whose
+    /// cosine to one is at least that.
+    #[arg(
+        long,
+        value_name = "COSINE",
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = "copies",
+        requires = "file"
+    )]
+    pub dedupe: Option<String>,
+    #[command(flatten)]
+    pub compress: Compress,
+}
+
+/// How a bank is made smaller.
+#[derive(Debug, Clone, Copy, ValueEnum)]
+pub(crate) enum By {
+    /// Centroids, each with the weight of its members.
+    Kmeans,
+    /// Entries chosen by the biases they give, with equal weights.
+    Herding,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Compress {
+    /// Make the bank of fewer entries that stand for those of this query bank, and report how far that moves
+    /// the biases.
+    #[arg(long, value_name = "BANK", group = "what", requires = "to")]
+    pub compress_from: Option<String>,
+    /// How many entries are left.
+    #[arg(long, value_name = "N", requires = "compress_from")]
+    pub to: Option<usize>,
+    /// How they are found.
+    #[arg(long, value_enum, default_value = "kmeans", requires = "compress_from")]
+    pub by: By,
+    /// The inverse temperature of the biases that are compared.
+    #[arg(long, default_value_t = 20.0, requires = "compress_from")]
+    pub beta: f64,
+    /// Decides the draws of k-means.
+    #[arg(long, default_value_t = 0, requires = "compress_from")]
+    pub seed: u64,
+    /// Report and store nothing.
+    #[arg(long, requires = "compress_from")]
+    pub dry_run: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Rewrite {
+    /// The collection to copy.
+    pub collection: String,
+    /// The collection to make, with the same ids, texts, payloads and banks. Queries stay as they are, and the
+    /// entries of gallery banks move as points do. Points added later are not rewritten.
+    pub target: String,
+    /// "InvGC(rg=1,rq=1)" or "LocalAdj(rg=0.1,rq=0.1,pool=0.01)"; rg is how far by the gallery bank, rq by the
+    /// query bank.
+    #[arg(long, short, value_name = "METHOD")]
+    pub method: String,
+    /// The query bank [default: the only one].
+    #[arg(long, value_name = "NAME")]
+    pub bank: Option<String>,
+    /// The gallery bank [default: the only one].
+    #[arg(long, value_name = "NAME")]
+    pub gallery_bank: Option<String>,
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct Fit {
     /// The collection.
     pub collection: String,
-    /// A method with its parameters, such as "IS(beta=20)"; may be repeated. Methods: IS, DIS, CSLS, NNN,
-    /// DualIS, DualDIS, DN, Centring, LocalCentring, LS, NICDM, ZScore, MP, DisSimLocal, SN; each also takes
+    /// A method with its parameters, such as "IS(beta=20)"; may be repeated. In place of beta, b1 or tau,
+    /// perplexity takes the number of bank entries that a point's bias is to rest on. Methods: IS, DIS, CSLS, NNN,
+    /// DualIS, DualDIS, DN, Centring, LocalCentring, LS, NICDM, ZScore, MP, DisSimLocal, SN, DBSN; each also takes
     /// floor and shrink.
     #[arg(long, short, required = true, value_name = "METHOD")]
     pub method: Vec<String>,
     /// The query bank [default: the only one].
     #[arg(long, value_name = "NAME")]
     pub bank: Option<String>,
-    /// The gallery bank, for DualIS and DualDIS [default: the only one].
+    /// The gallery bank, for methods that use one [default: the only one].
     #[arg(long, value_name = "NAME")]
     pub gallery_bank: Option<String>,
     /// The correction's name, when one method is given [default: the method].

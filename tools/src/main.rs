@@ -47,6 +47,7 @@ fn run(cli: Cli) -> anyhow::Result<Outcome> {
         Command::Create(command) => commands::create::run(&context, &command),
         Command::Import(command) => commands::import::run(&context, &command),
         Command::Bank(command) => commands::bank::run(&context, &command),
+        Command::Rewrite(command) => commands::rewrite::run(&context, &command),
         Command::Fit(command) => commands::fit::run(&context, &command),
         Command::Search(command) => commands::search::run(&context, &command),
         Command::Hubs(command) => commands::hubs::run(&context, &command),

@@ -264,3 +264,35 @@ fn a_correction_that_is_behind_says_what_that_can_do() {
     assert_eq!((&correction()["stale"], &correction()["version"]), (&json!(0), &json!(2)));
     assert!(ask(&served, &query)["explain"].get("staleness").is_none());
 }
+
+#[test]
+fn a_perplexity_is_answered_with_the_beta_it_is_here() {
+    let folder = tempdir().expect("a folder");
+    let served = Served::start(folder.path());
+    fill(&served);
+    let path = "/collections/c/corrections/p";
+    for body in [
+        json!({"method": "IS", "parameters": {"perplexity": 2.5}, "query_bank": "queries"}),
+        json!({"method": "IS(perplexity=2.5)", "query_bank": "queries"}),
+    ] {
+        let fitted = served.did("PUT", path, &body);
+        let beta = fitted["parameters"]["beta"].as_f64().expect("a beta");
+        assert_eq!(fitted["method"], format!("IS(beta={beta})"));
+        assert_eq!(fitted["note"], format!("perplexity 2.5 is beta {beta} here"));
+    }
+    for (parameters, pointer) in [
+        (json!({"perplexity": 3}), "/parameters/perplexity"),
+        (json!({"perplexity": 0.5}), "/parameters/perplexity"),
+        (json!({"perplexity": 2, "beta": 20}), "/parameters/perplexity"),
+    ] {
+        let body = json!({"method": "IS", "parameters": parameters, "query_bank": "queries"});
+        let refused = served.json("PUT", path, &body);
+        assert_eq!(
+            (refused.status, &refused.body["errors"][0]["pointer"]),
+            (422, &json!(pointer)),
+            "{}",
+            refused.body
+        );
+        assert_eq!(refused.body["code"], "invalid_parameter");
+    }
+}

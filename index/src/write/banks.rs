@@ -28,7 +28,10 @@ impl Draft<'_> {
             bank.push(entry.id.as_ref(), vector.as_slice(), entry.weight);
         }
         self.put_bank(name, bank);
-        if !vectors.is_empty() && !update.defer {
+        if update.defer {
+            // Nothing over another bank can lag behind this one, so balances beside it are not deferred.
+            self.balance_beside(name)?;
+        } else if !vectors.is_empty() {
             self.update_sets(name, &[])?;
         }
         let added = vectors.len();

@@ -7,6 +7,7 @@ use dehub_normalize::{BankKind, Method, Points, Statistic, Term, fit_states};
 use super::Draft;
 use super::banks::unknown_bank;
 use super::refit::fit_lists;
+use super::sets::Balance;
 use crate::record::{CORRECTIONS, CorrectionRecord, SetKind};
 use crate::state::State;
 use crate::{FitReport, Name, WriteError};
@@ -31,18 +32,20 @@ impl Draft<'_> {
         self.absorb_for(inputs)?;
         let metric = self.next.config.metric;
         let mut report = FitReport::default();
-        let mut wanted: BTreeMap<Name, Vec<SetKind>> = BTreeMap::new();
+        let mut wanted: BTreeMap<(Name, Option<Name>), Vec<SetKind>> = BTreeMap::new();
         for input in inputs {
             for Term { bank, statistic } in input.method.statistics(metric) {
                 let Some(name) = bank_of(input, bank) else { continue };
-                let kinds = wanted.entry(name.clone()).or_default();
+                let beside = statistic.beside().and_then(|kind| bank_of(input, kind));
+                let kinds = wanted.entry((name.clone(), beside.cloned())).or_default();
+                let find = |state: &State, kind| state.find_set_beside(name, beside, kind);
                 let gate = input.method.gate().map(|k| SetKind::Activation { k });
                 for kind in std::iter::once(SetKind::of(statistic)).chain(gate) {
                     // Potentials are balanced between the points there are: a new fit means new ones.
                     if statistic.has_potentials() && !kinds.contains(&kind) {
-                        self.next.find_set(name, kind).into_iter().for_each(|old| self.remove_set(old));
+                        find(&self.next, kind).into_iter().for_each(|old| self.remove_set(old));
                     }
-                    let ready = self.next.find_set(name, kind).is_some() || kinds.contains(&kind);
+                    let ready = find(&self.next, kind).is_some() || kinds.contains(&kind);
                     if !ready {
                         kinds.push(kind);
                     }
@@ -52,8 +55,8 @@ impl Draft<'_> {
                 }
             }
         }
-        for (bank, kinds) in wanted.into_iter().filter(|(_, kinds)| !kinds.is_empty()) {
-            self.fit_sets(&bank, &kinds)?;
+        for ((bank, beside), kinds) in wanted.into_iter().filter(|(_, kinds)| !kinds.is_empty()) {
+            self.fit_sets(Balance { bank: &bank, beside: beside.as_ref() }, &kinds)?;
         }
         for input in inputs {
             let version = self.next.corrections.get(&input.name).map_or(1, |record| record.version + 1);
@@ -101,7 +104,8 @@ impl Draft<'_> {
         unused.into_iter().for_each(|number| self.remove_set(number));
     }
 
-    fn fit_sets(&mut self, name: &Name, kinds: &[SetKind]) -> Result<(), WriteError> {
+    fn fit_sets(&mut self, balance: Balance<'_>, kinds: &[SetKind]) -> Result<(), WriteError> {
+        let name = balance.bank;
         let Some(bank) = self.next.banks.get(name).cloned() else {
             return Err(unknown_bank(&self.next, name));
         };
@@ -117,10 +121,10 @@ impl Draft<'_> {
         let (balanced, plain): (Vec<Statistic>, Vec<Statistic>) = all.partition(Statistic::has_potentials);
         let states = fit_states(&points, 0, fit_bank, 0, &plain);
         for (statistic, states) in plain.into_iter().zip(&states) {
-            self.install_column(name, statistic, states, None)?;
+            self.install_column(Balance::of(name), statistic, states, None)?;
         }
         for statistic in balanced {
-            self.install_balanced(name, &points, fit_bank, statistic, None)?;
+            self.install_balanced(balance, &points, fit_bank, statistic, None)?;
         }
         for kind in kinds {
             if let SetKind::Activation { k } = *kind {
@@ -148,7 +152,10 @@ fn check(state: &State, input: &FitInput) -> Result<(), WriteError> {
     if let Some(reason) = input.method.refuses(state.config.metric) {
         return Err(WriteError::Metric { method, metric: state.config.metric, reason });
     }
-    for Term { bank: kind, statistic } in input.method.statistics(state.config.metric) {
+    let terms = input.method.statistics(state.config.metric);
+    let wanted = terms.iter().map(|term| (term.bank, term.statistic.neighbours()));
+    let beside = terms.iter().filter_map(|term| Some((term.statistic.beside()?, None)));
+    for (kind, neighbours) in wanted.chain(beside) {
         let Some(name) = bank_of(input, kind) else {
             return Err(WriteError::NoBank { method, kind });
         };
@@ -162,7 +169,7 @@ fn check(state: &State, input: &FitInput) -> Result<(), WriteError> {
         }
         // Entries count by weight, but a bank that was weakened has no fewer of them.
         let is_beyond = |wanted: &usize| *wanted > found && *wanted as f64 > bank.total();
-        if let Some(wanted) = statistic.neighbours().filter(is_beyond) {
+        if let Some(wanted) = neighbours.filter(is_beyond) {
             return Err(WriteError::MoreThanBank { method, wanted, bank: name.clone(), found });
         }
     }

@@ -10,7 +10,7 @@ use dehub_normalize::{
 use dehub_vector::Chunked;
 
 use super::Draft;
-use super::sets::Potent;
+use super::sets::{Balance, Potent};
 use crate::bank::Bank;
 use crate::state::{Fitting, Set, State};
 use crate::{Name, WriteError};
@@ -102,7 +102,9 @@ impl Draft<'_> {
     /// Brings every set over a bank up to all its entries, and to the loss of those that were `removed`,
     /// ascending.
     pub(super) fn update_sets(&mut self, name: &Name, removed: &[u32]) -> Result<(), WriteError> {
+        self.balance_beside(name)?;
         let (Some(absorbed), Some(bank)) = (self.absorbed(name), self.next.banks.get(name).cloned()) else {
+            self.raise_versions(name);
             return Ok(());
         };
         let (own, state) = (self.own_entries(&bank)?, self.next.clone());
@@ -122,7 +124,7 @@ impl Draft<'_> {
         }
         for (number, statistic, states) in columns {
             self.remove_set(number);
-            self.install_column(name, statistic, &states, None)?;
+            self.install_column(Balance::of(name), statistic, &states, None)?;
         }
         let places: Vec<u32> = (0..bank.slots()).collect();
         self.balance_anew(name, &fit, with_potentials, &places)?;
@@ -156,6 +158,7 @@ impl Draft<'_> {
     /// Fits every set over a bank anew. Slot `i` of the bank was slot `places[i]` when the sets were
     /// fitted; the lists of gates do not depend on weights and move along.
     pub(super) fn refit(&mut self, name: &Name, places: &[u32]) -> Result<(), WriteError> {
+        self.balance_beside(name)?;
         let Some(bank) = self.next.banks.get(name).cloned() else { return Ok(()) };
         let (own, state) = (self.own_entries(&bank)?, self.next.clone());
         let fit = Fit { bank: &bank, state: &state, own: &own };
@@ -164,7 +167,7 @@ impl Draft<'_> {
         let states = fit.over(|points, bank| fit_states(points, 0, bank, 0, &statistics));
         for ((number, statistic), states) in plain.into_iter().zip(states) {
             self.remove_set(number);
-            self.install_column(name, statistic, &states, None)?;
+            self.install_column(Balance::of(name), statistic, &states, None)?;
         }
         self.balance_anew(name, &fit, with_potentials, places)?;
         for (number, activation) in gates(&state, name) {
@@ -198,7 +201,9 @@ impl Draft<'_> {
             let known: Vec<Option<f32>> =
                 places.iter().map(|&place| potentials.get(place as usize).copied()).collect();
             let start = extended(&known, fit.bank);
-            fit.over(|points, bank| self.install_balanced(name, points, bank, statistic, Some(&start)))?;
+            let beside = fit.state.sets.get(&number).and_then(|set| set.beside.as_ref());
+            let balance = Balance { bank: name, beside };
+            fit.over(|points, bank| self.install_balanced(balance, points, bank, statistic, Some(&start)))?;
         }
         Ok(())
     }

@@ -1,10 +1,12 @@
 //! Sets: the states of every point for one statistic, and the columns they give.
 
+use std::collections::{BTreeSet, HashSet};
 use std::sync::Arc;
 
 use dehub_normalize::{
     Activation, Bank as FitBank, Points, State as PointState, Statistic, fit_potentials, fit_states,
 };
+use dehub_vector::Chunked;
 
 use super::Draft;
 use super::banks::unknown_bank;
@@ -15,6 +17,20 @@ use crate::{Name, WriteError};
 
 /// A column's set, its statistic and the potentials it is fitted with.
 pub(super) type Potent = (u32, Statistic, Arc<Vec<f32>>);
+
+/// What a balance is between: the query bank, and perhaps a gallery bank beside the points.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Balance<'a> {
+    pub(super) bank: &'a Name,
+    pub(super) beside: Option<&'a Name>,
+}
+
+impl<'a> Balance<'a> {
+    /// Of one bank, as of every statistic but one.
+    pub(super) fn of(bank: &'a Name) -> Balance<'a> {
+        Balance { bank, beside: None }
+    }
+}
 
 impl Draft<'_> {
     /// The columns over a bank: those that need its vectors alone, and those that need potentials.
@@ -32,20 +48,66 @@ impl Draft<'_> {
         (plain, with_potentials)
     }
 
+    /// Balances anew what depends on a gallery bank that has changed.
+    pub(super) fn balance_beside(&mut self, changed: &Name) -> Result<(), WriteError> {
+        let beside = self.next.sets.values().filter(|set| set.beside.as_ref() == Some(changed));
+        let banks: BTreeSet<Name> = beside.map(|set| set.bank.clone()).collect();
+        for name in banks {
+            let Some(bank) = self.next.banks.get(&name).cloned() else { continue };
+            if self.absorbed(&name).is_some_and(|absorbed| absorbed < bank.slots()) {
+                // All sets of a bank take in its entries together, and are balanced with it.
+                self.update_sets(&name, &[])?;
+                continue;
+            }
+            let state = self.next.clone();
+            // No entry of a query bank is a point.
+            let points = Points {
+                vectors: &state.vectors,
+                live: &|row| state.live.contains(row),
+                own_entry: &|_| None,
+            };
+            let sets = state.sets.iter().filter(|(_, set)| set.bank == name);
+            for (&number, set) in sets.filter(|(_, set)| set.beside.as_ref() == Some(changed)) {
+                let Fitting::Column { statistic, potentials, .. } = &set.fitted else { continue };
+                let balance = Balance { bank: &name, beside: Some(changed) };
+                let start = potentials.as_ref().map(|potentials| potentials.as_slice());
+                self.remove_set(number);
+                self.install_balanced(balance, &points, bank.fit(state.config.metric), *statistic, start)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The entries of a bank that are no points of the collection.
+    fn entries_beside(&self, name: &Name) -> Result<Chunked, WriteError> {
+        let bank = self.next.banks.get(name).ok_or_else(|| unknown_bank(&self.next, name))?;
+        let own = self.own_entries(bank)?;
+        let points: HashSet<u32> = own
+            .into_iter()
+            .filter(|&(row, _)| self.next.live.contains(row))
+            .map(|(_, entry)| entry)
+            .collect();
+        let mut others = Chunked::new(bank.vectors.width());
+        let entries = bank.live_from(0).filter(|entry| !points.contains(entry));
+        entries.for_each(|entry| others.push(bank.vectors.row(entry as usize)));
+        Ok(others)
+    }
+
     /// Fits and installs a Sinkhorn statistic, from earlier potentials if there are some.
     pub(super) fn install_balanced(
         &mut self,
-        name: &Name,
+        balance: Balance<'_>,
         points: &Points<'_>,
         bank: FitBank<'_>,
         statistic: Statistic,
         start: Option<&[f32]>,
     ) -> Result<(), WriteError> {
-        let Statistic::Sinkhorn { tau, iterations } = statistic else { return Ok(()) };
-        let potentials = fit_potentials(points, bank, tau, iterations, start);
+        let Statistic::Sinkhorn { tau, iterations, .. } = statistic else { return Ok(()) };
+        let beside = balance.beside.map(|name| self.entries_beside(name)).transpose()?;
+        let potentials = fit_potentials(points, beside.as_ref(), bank, tau, iterations, start);
         let with = FitBank { potentials: Some(&potentials), ..bank };
         let states = fit_states(points, 0, with, 0, &[statistic]).pop().unwrap_or_default();
-        self.install_column(name, statistic, &states, Some(potentials))
+        self.install_column(balance, statistic, &states, Some(potentials))
     }
 
     /// Merges the states a set has in the store into `states`, a state a row.
@@ -70,7 +132,7 @@ impl Draft<'_> {
     /// Installs a set with the given states, a state a row, and its column.
     pub(super) fn install_column(
         &mut self,
-        bank: &Name,
+        Balance { bank, beside }: Balance<'_>,
         statistic: Statistic,
         states: &[PointState],
         potentials: Option<Vec<f32>>,
@@ -95,7 +157,7 @@ impl Draft<'_> {
             column.push(if live { values[row as usize] } else { center });
         }
         let fitted = Fitting::Column { statistic, column, potentials: potentials.map(Arc::new) };
-        self.install(number, Set { bank: bank.clone(), absorbed, fitted });
+        self.install(number, Set { bank: bank.clone(), absorbed, beside: beside.cloned(), fitted });
         Ok(())
     }
 

@@ -4,6 +4,7 @@ mod alarms;
 mod catalogue;
 mod crashing;
 mod damage;
+mod dual_balance;
 mod dump;
 mod forgetting;
 mod graph_file;

@@ -9,13 +9,14 @@ use crate::reference::bits;
 
 const DIM: usize = 12;
 
-const LABELS: [&str; 8] = [
+const LABELS: [&str; 9] = [
     "IS(beta=20)",
     "NNN(alpha=0.3333333333333333,k=4)",
     "DualIS(b1=0.1,b2=1000)",
     "DIS(beta=20,k=2)",
     "DualDIS(b1=20,b2=7.3,k=1)",
     "SN(tau=0.05,n=4)",
+    "DBSN(tau=0.05,n=4)",
     "ZScore",
     "DisSimLocal(k=2)",
 ];

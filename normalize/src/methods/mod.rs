@@ -12,7 +12,7 @@ mod sinkhorn;
 use crate::method::Recipe;
 
 /// Every method, in the order they are listed in.
-pub(crate) static RECIPES: [&dyn Recipe; 15] = [
+pub(crate) static RECIPES: [&dyn Recipe; 16] = [
     &inverted_softmax::InvertedSoftmax,
     &inverted_softmax::DynamicInvertedSoftmax,
     &neighbours::Csls,
@@ -28,4 +28,5 @@ pub(crate) static RECIPES: [&dyn Recipe; 15] = [
     &moments::MutualProximity,
     &dissimilarity::DisSimLocal,
     &sinkhorn::SinkhornNormalisation,
+    &sinkhorn::DualBankSinkhorn,
 ];

@@ -217,7 +217,7 @@ fn a_point_that_lies_on_its_neighbours_still_has_a_finite_score() {
 fn every_method_says_which_banks_it_takes() {
     let gallery: Vec<&str> =
         Method::all().filter(|method| method.uses(BankKind::Gallery)).map(|method| method.name()).collect();
-    assert_eq!(gallery, ["DualIS", "DualDIS", "Centring", "LocalCentring"]);
+    assert_eq!(gallery, ["DualIS", "DualDIS", "Centring", "LocalCentring", "DBSN"]);
 }
 
 /// The potentials of points by the textbook iteration on the whole matrix, in 64 bits.
@@ -246,29 +246,37 @@ fn sinkhorn_potentials_are_those_of_the_textbook_iteration() {
     for (points, bank, tau, iterations) in
         [(70, 50, 0.05, 10), (300, 280, 0.02, 5), (40, 90, 1.0, 1), (5, 1, 0.1, 3)]
     {
-        let points = Vectors::new(Metric::Cosine, points, 6, 4);
-        let bank = Vectors::new(Metric::Cosine, bank, 6, 5);
-        let matrix: Vec<Vec<f64>> = bank
-            .rows
-            .iter()
-            .map(|entry| points.rows.iter().map(|point| product(entry, point)).collect())
-            .collect();
-        let wanted = textbook_sinkhorn(tau, iterations, &matrix);
-        let fit_points = Points { vectors: &points.stored, live: &|_| true, own_entry: &|_| None };
-        let plain = Bank::new(&bank.stored, Metric::Cosine);
-        let potentials = fit_potentials(&fit_points, plain, tau, iterations, None);
-        let statistic = Statistic::Sinkhorn { tau, iterations };
-        let with = Bank { potentials: Some(&potentials), ..plain };
-        let states = fit_states(&fit_points, 0, with, 0, &[statistic]).remove(0);
-        let share = (points.rows.len() as f64).ln();
-        for (row, state) in states.iter().enumerate() {
-            let bias = statistic.value(state, &bank.stored);
-            let wanted = -tau * (wanted[row] + share);
-            assert!(
-                (bias - wanted).abs() < 2e-5 * (1.0 + wanted.abs()),
-                "tau {tau}, row {row}: {bias}, {wanted}"
-            );
+        for beside in [0, 33] {
+            assert_textbook_potentials(points, beside, bank, tau, iterations);
         }
+    }
+}
+
+/// One bank, or two when there are vectors beside the points.
+fn assert_textbook_potentials(points: usize, beside: usize, bank: usize, tau: f64, iterations: usize) {
+    let points = Vectors::new(Metric::Cosine, points, 6, 4);
+    let bank = Vectors::new(Metric::Cosine, bank, 6, 5);
+    let beside = Vectors::new(Metric::Cosine, beside, 6, 8);
+    let columns = || points.rows.iter().chain(&beside.rows);
+    let line = |entry: &Vec<f64>| columns().map(|column| product(entry, column)).collect();
+    let matrix: Vec<Vec<f64>> = bank.rows.iter().map(line).collect();
+    let wanted = textbook_sinkhorn(tau, iterations, &matrix);
+    let fit_points = Points { vectors: &points.stored, live: &|_| true, own_entry: &|_| None };
+    let plain = Bank::new(&bank.stored, Metric::Cosine);
+    let with_gallery = !beside.rows.is_empty();
+    let others = with_gallery.then_some(&beside.stored);
+    let potentials = fit_potentials(&fit_points, others, plain, tau, iterations, None);
+    let statistic = Statistic::Sinkhorn { tau, iterations, with_gallery };
+    let with = Bank { potentials: Some(&potentials), ..plain };
+    let states = fit_states(&fit_points, 0, with, 0, &[statistic]).remove(0);
+    let share = (columns().count() as f64).ln();
+    for (row, state) in states.iter().enumerate() {
+        let bias = statistic.value(state, &bank.stored);
+        let wanted = -tau * (wanted[row] + share);
+        assert!(
+            (bias - wanted).abs() < 2e-5 * (1.0 + wanted.abs()),
+            "tau {tau}, row {row}: {bias}, {wanted}"
+        );
     }
 }
 
@@ -277,7 +285,10 @@ fn a_warm_start_from_a_balanced_fit_stays_balanced() {
     let (points, bank) = (Vectors::new(Metric::Cosine, 60, 6, 6), Vectors::new(Metric::Cosine, 80, 6, 7));
     let fit_points = Points { vectors: &points.stored, live: &|_| true, own_entry: &|_| None };
     let plain = Bank::new(&bank.stored, Metric::Cosine);
-    let cold = fit_potentials(&fit_points, plain, 0.1, 400, None);
-    let warm = fit_potentials(&fit_points, plain, 0.1, 1, Some(&cold));
-    assert!(cold.iter().zip(&warm).all(|(cold, warm)| (cold - warm).abs() < 1e-4));
+    let others = Vectors::new(Metric::Cosine, 30, 6, 9);
+    for beside in [None, Some(&others.stored)] {
+        let cold = fit_potentials(&fit_points, beside, plain, 0.1, 400, None);
+        let warm = fit_potentials(&fit_points, beside, plain, 0.1, 1, Some(&cold));
+        assert!(cold.iter().zip(&warm).all(|(cold, warm)| (cold - warm).abs() < 1e-4));
+    }
 }

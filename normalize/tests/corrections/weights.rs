@@ -175,9 +175,9 @@ fn sinkhorn_gives_an_entry_the_mass_of_its_weight() {
     let copied = chunked(DIM, &repeated(&bank, &weights));
     let (bank, weights) = (chunked(DIM, &bank), column(&weights));
     for (tau, iterations) in [(0.05, 5), (1.0, 30)] {
-        let asked = Statistic::Sinkhorn { tau, iterations };
+        let asked = Statistic::Sinkhorn { tau, iterations, with_gallery: false };
         let biases = |bank: Bank<'_>| -> Vec<f64> {
-            let potentials = fit_potentials(&plain(&points), bank, tau, iterations, None);
+            let potentials = fit_potentials(&plain(&points), None, bank, tau, iterations, None);
             let bank = Bank { potentials: Some(&potentials), ..bank };
             let states = fit_states(&plain(&points), 0, bank, 0, &[asked]).remove(0);
             states.iter().map(|state| value(asked, state)).collect()

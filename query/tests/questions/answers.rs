@@ -5,7 +5,7 @@ use dehub_vector::{Metric, PointId};
 
 use crate::{Bed, numbers, query};
 
-const METHODS: [&str; 9] = [
+const METHODS: [&str; 10] = [
     "IS(beta=20)",
     "DIS(beta=20,k=1)",
     "CSLS(k=5)",
@@ -13,6 +13,7 @@ const METHODS: [&str; 9] = [
     "DualIS(b1=20,b2=5)",
     "DualDIS(b1=20,b2=5,k=1)",
     "SN(tau=0.1,n=5)",
+    "DBSN(tau=0.1,n=5)",
     "ZScore",
     "NICDM(k=3)",
 ];

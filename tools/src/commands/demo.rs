@@ -193,6 +193,15 @@ fn add_bank(context: &Context, bank: &str, file: Option<PathBuf>) -> anyhow::Res
         decay: None,
         drop_below: 0.0,
         drop: false,
+        dedupe: None,
+        compress: cli::Compress {
+            compress_from: None,
+            to: None,
+            by: cli::By::Kmeans,
+            beta: 20.0,
+            seed: 0,
+            dry_run: false,
+        },
     };
     bank::run(context, &command)
 }

@@ -2,7 +2,7 @@
 
 use anyhow::bail;
 use dehub_index::{FitInput, Fitted, Name, Snapshot};
-use dehub_query::{BankKind, Comparison, Method, compare};
+use dehub_query::{BankKind, Comparison, Method, MethodInput, compare};
 use dehub_vector::Vector;
 use serde_json::{Value, json};
 
@@ -17,7 +17,7 @@ const SHOWN_QUERIES_MAX: usize = 2000;
 /// Fits corrections and shows what each changes.
 pub(crate) fn run(context: &Context, command: &Fit) -> anyhow::Result<Outcome> {
     let collection = context.collection(&command.collection)?;
-    let inputs = inputs(command, &collection.snapshot())?;
+    let (inputs, notes) = inputs(command, &collection.snapshot())?;
     let bar = context.output.progress("fitting", None);
     let fitted = collection.fit(&inputs)?;
     bar.finish_and_clear();
@@ -25,31 +25,36 @@ pub(crate) fn run(context: &Context, command: &Fit) -> anyhow::Result<Outcome> {
     let changes = changes(command, &snapshot, &fitted)?;
     let result: Vec<Value> =
         fitted.iter().zip(&changes).map(|(fitted, change)| to_json(fitted, change.as_ref())).collect();
+    let result = result.into_iter().zip(&notes).map(with_note).collect::<Vec<_>>();
     context.output.result(&json!({ "collection": command.collection, "corrections": result }), || {
-        describe(command, &fitted, &changes)
+        let notes: String = notes.iter().flatten().map(|note| format!("{note}\n")).collect();
+        notes + &describe(command, &fitted, &changes)
     })?;
     Ok(Outcome::Done)
 }
 
-fn inputs(command: &Fit, snapshot: &Snapshot) -> anyhow::Result<Vec<FitInput>> {
+/// What to fit, and for each what was found for a perplexity.
+fn inputs(command: &Fit, snapshot: &Snapshot) -> anyhow::Result<(Vec<FitInput>, Vec<Option<String>>)> {
     if command.name.is_some() && command.method.len() > 1 {
         bail!("--name names one correction, but {} methods are given", command.method.len());
     }
-    let mut inputs: Vec<FitInput> = Vec::new();
+    let (mut inputs, mut notes): (Vec<FitInput>, Vec<Option<String>>) = Default::default();
     for method in &command.method {
-        let method: Method = method.parse()?;
+        let asked: MethodInput = method.parse()?;
+        let bank = |named: &Option<String>, kind| -> anyhow::Result<Option<Name>> {
+            if asked.method().uses(kind) { choose_bank(snapshot, named.as_deref(), kind) } else { Ok(None) }
+        };
+        let query_bank = bank(&command.bank, BankKind::Query)?;
+        let gallery_bank = bank(&command.gallery_bank, BankKind::Gallery)?;
+        let method: Method = snapshot.resolve(&asked, query_bank.as_ref())?;
+        notes.push(asked.note(&method));
         let name: Name = command.name.clone().unwrap_or_else(|| method.to_string()).parse()?;
         if inputs.iter().any(|input| input.name == name) {
             bail!("the method {method} is given twice");
         }
-        let bank = |named: &Option<String>, kind| -> anyhow::Result<Option<Name>> {
-            if method.uses(kind) { choose_bank(snapshot, named.as_deref(), kind) } else { Ok(None) }
-        };
-        let query_bank = bank(&command.bank, BankKind::Query)?;
-        let gallery_bank = bank(&command.gallery_bank, BankKind::Gallery)?;
         inputs.push(FitInput { name, method, query_bank, gallery_bank });
     }
-    Ok(inputs)
+    Ok((inputs, notes))
 }
 
 /// The bank named, or the only one of its kind.
@@ -89,6 +94,13 @@ fn changes(command: &Fit, snapshot: &Snapshot, fitted: &[Fitted]) -> anyhow::Res
     }
     let names: Vec<&str> = fitted.iter().map(|fitted| fitted.info.name.as_str()).collect();
     Ok(compare(snapshot, &queries, &names, 10)?.into_iter().map(Some).collect())
+}
+
+fn with_note((mut fitted, note): (Value, &Option<String>)) -> Value {
+    if let Some(note) = note {
+        fitted["note"] = note.as_str().into();
+    }
+    fitted
 }
 
 fn to_json(fitted: &Fitted, change: Option<&Comparison>) -> Value {

@@ -1,6 +1,7 @@
 //! One module a command.
 
 pub(crate) mod bank;
+pub(crate) mod compress;
 pub(crate) mod create;
 pub(crate) mod delete;
 pub(crate) mod demo;
@@ -9,6 +10,7 @@ pub(crate) mod fit;
 pub(crate) mod hubs;
 pub(crate) mod import;
 pub(crate) mod info;
+pub(crate) mod rewrite;
 pub(crate) mod search;
 pub(crate) mod serve;
 pub(crate) mod tune;

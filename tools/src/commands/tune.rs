@@ -3,8 +3,8 @@
 use anyhow::bail;
 use dehub_index::{Collection, FitInput, Name, Snapshot};
 use dehub_query::{
-    BankKind, Estimate, Evidence, LabelledQuery, Method, Reason, TuneMethods, TuneOptions, TuneReport,
-    TuneRow, leaks, score_deviation, tune, tune_methods,
+    BankKind, Estimate, Evidence, LabelledQuery, Method, MethodInput, Reason, TuneMethods, TuneOptions,
+    TuneReport, TuneRow, leaks, score_deviation, tune, tune_methods,
 };
 use dehub_vector::Vector;
 use serde_json::{Value, json};
@@ -21,7 +21,8 @@ pub(crate) fn run(context: &Context, command: &Tune) -> anyhow::Result<Outcome> 
     let collection = context.collection(&command.collection)?;
     let asked = Asked::read(command, &collection.snapshot())?;
     let deviation = score_deviation(&collection.snapshot(), &asked.vectors)?;
-    let (inputs, left_out) = inputs(command, &collection.snapshot(), deviation)?;
+    let (inputs, left_out, notes) = inputs(command, &collection.snapshot(), deviation)?;
+    notes.iter().for_each(|note| context.output.note(note));
     note_leaks(context, &collection.snapshot(), &inputs, &asked.vectors);
     let bar = context.output.progress("fitting", None);
     let (snapshot, corrections) = collection.rehearse(&inputs)?;
@@ -69,24 +70,33 @@ impl Asked {
     }
 }
 
-/// The corrections to choose from, under the names of their methods, and the methods left out.
+/// The corrections to choose from, under the names of their methods, the methods left out, and what was
+/// found for perplexities.
 fn inputs(
     command: &Tune,
     snapshot: &Snapshot,
     deviation: f64,
-) -> anyhow::Result<(Vec<FitInput>, Vec<Method>)> {
-    let named: Vec<Method> = command.method.iter().map(|it| it.parse()).collect::<Result<_, _>>()?;
+) -> anyhow::Result<(Vec<FitInput>, Vec<Method>, Vec<String>)> {
+    let named: Vec<MethodInput> = command.method.iter().map(|it| it.parse()).collect::<Result<_, _>>()?;
     let bank = |named: &Option<String>, kind| choose_bank(snapshot, named.as_deref(), kind);
-    let uses = |kind| named.is_empty() && kind == BankKind::Query || named.iter().any(|it| it.uses(kind));
+    let uses =
+        |kind| named.is_empty() && kind == BankKind::Query || named.iter().any(|it| it.method().uses(kind));
     let query_bank = if uses(BankKind::Query) { bank(&command.bank, BankKind::Query)? } else { None };
     let gallery_bank =
         if uses(BankKind::Gallery) { bank(&command.gallery_bank, BankKind::Gallery)? } else { None };
+    let mut notes = Vec::new();
     let TuneMethods { methods, left_out } = if named.is_empty() {
         // An unknown bank is refused by the fit, by name.
         let info = query_bank.as_ref().and_then(|name| snapshot.bank(name.as_str()));
         tune_methods(info.map_or(usize::MAX, |info| info.entries), deviation)
     } else {
-        TuneMethods { methods: named, left_out: Vec::new() }
+        let mut methods = Vec::new();
+        for asked in &named {
+            let method = snapshot.resolve(asked, query_bank.as_ref())?;
+            notes.extend(asked.note(&method));
+            methods.push(method);
+        }
+        TuneMethods { methods, left_out: Vec::new() }
     };
     let mut inputs: Vec<FitInput> = Vec::new();
     for method in methods {
@@ -97,7 +107,7 @@ fn inputs(
         let (query_bank, gallery_bank) = (query_bank.clone(), gallery_bank.clone());
         inputs.push(FitInput { name, method, query_bank, gallery_bank });
     }
-    Ok((inputs, left_out))
+    Ok((inputs, left_out, notes))
 }
 
 /// What a correction does to the queries it is fitted from says little of what it does to others.

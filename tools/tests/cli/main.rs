@@ -3,6 +3,7 @@
 mod bad_input;
 mod banks;
 mod expected;
+mod preparing;
 mod serving;
 mod settings;
 mod tuning;
