@@ -80,6 +80,7 @@ pub(crate) enum SetKind {
     InverseDeviation,
     Sinkhorn { tau: f64, iterations: usize },
     CentroidPull { k: usize, euclidean: bool },
+    Largest { k: usize },
     Activation { k: usize },
 }
 
@@ -99,6 +100,7 @@ impl SetKind {
             Statistic::CentroidPull { k, gap } => {
                 SetKind::CentroidPull { k, euclidean: gap == Gap::Euclidean }
             }
+            Statistic::Largest { k } => SetKind::Largest { k },
         }
     }
 
@@ -116,6 +118,7 @@ impl SetKind {
             SetKind::InverseDeviation => Statistic::InverseDeviation,
             SetKind::Sinkhorn { tau, iterations } => Statistic::Sinkhorn { tau, iterations },
             SetKind::CentroidPull { k, euclidean } => Statistic::CentroidPull { k, gap: gap(euclidean) },
+            SetKind::Largest { k } => Statistic::Largest { k },
             SetKind::Activation { .. } => return None,
         })
     }

@@ -4,6 +4,7 @@
 use dehub_vector::{CHUNK_ROWS, Candidate, Chunked, Metric, TopK, dot, matrix_product, product_error};
 use rayon::prelude::*;
 
+use crate::exact::ExactPairs;
 use crate::{Activation, Block, State, Statistic};
 
 /// A bank as fitting sees it.
@@ -55,7 +56,8 @@ pub fn fit_states(
             let mut block = Vec::new();
             for entries in spans(first_entry..bank.vectors.len()) {
                 similarities(&span, points.vectors, &entries, bank, &mut block);
-                absorb(points, &span, &entries, &block, bank.potentials, statistics, &mut states);
+                let exact = ExactPairs::new(bank, &entries, statistics);
+                absorb(points, &span, &entries, &block, bank.potentials, exact, statistics, &mut states);
             }
             states
         })
@@ -150,6 +152,7 @@ fn absorb(
     entries: &Span,
     block: &[f32],
     potentials: Option<&[f32]>,
+    exact: ExactPairs<'_>,
     statistics: &[Statistic],
     states: &mut [Vec<State>],
 ) {
@@ -167,9 +170,16 @@ fn absorb(
                 (block_of(&line[..cut], first), block_of(&line[cut + 1..], rest))
             }
         };
+        let point = points.vectors.row(span.start + place);
         for (statistic, states) in statistics.iter().zip(&mut *states) {
-            states[place].absorb(*statistic, before);
-            states[place].absorb(*statistic, after);
+            for block in [before, after] {
+                if let Statistic::Largest { k } = *statistic {
+                    let exact = exact.largest(point, block, k, states[place].largest());
+                    states[place].absorb(*statistic, Block::new(&exact, block.first_entry));
+                } else {
+                    states[place].absorb(*statistic, block);
+                }
+            }
         }
     }
 }
@@ -198,13 +208,13 @@ fn offer(
     }
 }
 
-fn square(row: &[f32]) -> f32 {
+pub(crate) fn square(row: &[f32]) -> f32 {
     dot(row, row)
 }
 
 /// Bounds the difference of a pair's similarity as a product and as it is scored: the two sums'
 /// error, and the rounding of the Euclidean halves.
-fn slack(dim: usize, left_square: f32, right_square: f32) -> f32 {
+pub(crate) fn slack(dim: usize, left_square: f32, right_square: f32) -> f32 {
     product_error(dim, left_square.sqrt(), right_square.sqrt())
         + 2.0 * f32::EPSILON * (left_square + right_square)
 }

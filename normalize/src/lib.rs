@@ -8,13 +8,17 @@
 //! score(q, p) = scale(p) · sim(q, p) − Σ weight · statistic(p)
 //! ```
 //!
+//! A few methods rank by a score that is no such sum; theirs has a [`Scorer`].
+//!
 //! Two methods that use the same statistic of the same bank share it.
 
 mod activation;
+mod exact;
 mod fit;
 mod hubness;
 mod method;
 mod methods;
+mod scorer;
 mod sinkhorn;
 mod statistic;
 
@@ -22,5 +26,6 @@ pub use activation::Activation;
 pub use fit::{Bank, Points, fit_activation, fit_states};
 pub use hubness::{Occurrence, robin_hood_at_random};
 pub use method::{BankKind, Guard, Method, MethodError, Parameter, ParameterKind, Term};
+pub use scorer::{PointSide, QueryScorer, Scorer};
 pub use sinkhorn::fit_potentials;
 pub use statistic::{Block, Gap, KLargest, LogSumExp, Moments, Nearest, State, StateError, Statistic};

@@ -95,6 +95,12 @@ pub enum Statistic {
         /// Which of the two.
         gap: Gap,
     },
+    /// The `k` largest similarities themselves, each as a search scores that pair; as one number, the
+    /// largest. A smaller bank has them all.
+    Largest {
+        /// How many, at least 1.
+        k: usize,
+    },
 }
 
 impl Statistic {
@@ -105,7 +111,8 @@ impl Statistic {
             Statistic::TopMean { k }
             | Statistic::TopMeanPower { k, .. }
             | Statistic::KthUnit { k, .. }
-            | Statistic::MeanUnit { k, .. } => State::KLargest(KLargest::new(k)),
+            | Statistic::MeanUnit { k, .. }
+            | Statistic::Largest { k } => State::KLargest(KLargest::new(k)),
             Statistic::Mean | Statistic::MeanByDeviation | Statistic::InverseDeviation => {
                 State::Moments(Moments::EMPTY)
             }
@@ -125,7 +132,25 @@ impl Statistic {
             | Statistic::Mean
             | Statistic::MeanByDeviation
             | Statistic::InverseDeviation
+            | Statistic::Largest { .. }
             | Statistic::CentroidPull { .. } => false,
+        }
+    }
+
+    /// How long the list is, for a statistic that is one: a smaller bank gives a shorter one.
+    pub fn list_len(self) -> Option<usize> {
+        match self {
+            Statistic::Largest { k } => Some(k),
+            Statistic::LogSumExp { .. }
+            | Statistic::Sinkhorn { .. }
+            | Statistic::TopMean { .. }
+            | Statistic::TopMeanPower { .. }
+            | Statistic::KthUnit { .. }
+            | Statistic::MeanUnit { .. }
+            | Statistic::Mean
+            | Statistic::MeanByDeviation
+            | Statistic::InverseDeviation
+            | Statistic::CentroidPull { .. } => None,
         }
     }
 
@@ -141,7 +166,8 @@ impl Statistic {
             | Statistic::Sinkhorn { .. }
             | Statistic::Mean
             | Statistic::MeanByDeviation
-            | Statistic::InverseDeviation => None,
+            | Statistic::InverseDeviation
+            | Statistic::Largest { .. } => None,
         }
     }
 
@@ -163,6 +189,9 @@ impl Statistic {
             }
             (Statistic::MeanUnit { gap, .. }, State::KLargest(kept)) => {
                 kept.mean_of(|similarity| gap.distance(similarity)).map_or(1.0, |mean| gap.per_unit(mean))
+            }
+            (Statistic::Largest { .. }, State::KLargest(kept)) => {
+                kept.values.first().map_or(0.0, |&first| f64::from(first))
             }
             (Statistic::Mean, State::Moments(moments)) => moments.mean,
             (Statistic::MeanByDeviation, State::Moments(moments)) => {
@@ -186,7 +215,8 @@ impl Statistic {
             Statistic::TopMean { k }
             | Statistic::TopMeanPower { k, .. }
             | Statistic::KthUnit { k, .. }
-            | Statistic::MeanUnit { k, .. } => KLargest::decode(k, bytes).map(State::KLargest),
+            | Statistic::MeanUnit { k, .. }
+            | Statistic::Largest { k } => KLargest::decode(k, bytes).map(State::KLargest),
             Statistic::Mean | Statistic::MeanByDeviation | Statistic::InverseDeviation => {
                 Moments::decode(bytes).map(State::Moments)
             }
@@ -209,6 +239,7 @@ impl fmt::Display for Statistic {
             Statistic::MeanByDeviation => write!(f, "mean-by-deviation"),
             Statistic::InverseDeviation => write!(f, "inverse-deviation"),
             Statistic::CentroidPull { k, .. } => write!(f, "centroid-pull(k={k})"),
+            Statistic::Largest { k } => write!(f, "largest(k={k})"),
         }
     }
 }
@@ -296,6 +327,14 @@ impl State {
         match self {
             State::LogSumExp(sum) => sum.ln(),
             State::KLargest(_) | State::Moments(_) | State::Nearest(_) => None,
+        }
+    }
+
+    /// The numbers of a state that keeps the largest ones, largest first; none for other states.
+    pub fn largest(&self) -> &[f32] {
+        match self {
+            State::KLargest(kept) => &kept.values,
+            State::LogSumExp(_) | State::Moments(_) | State::Nearest(_) => &[],
         }
     }
 

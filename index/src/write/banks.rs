@@ -89,6 +89,8 @@ impl Draft<'_> {
     fn absorb(&mut self, name: &Name, first_entry: usize) -> Result<(), WriteError> {
         let sets = self.sets_over(name);
         let Some(bank) = self.next.banks.get(name).filter(|_| !sets.is_empty()).cloned() else {
+            // A method may compare queries with a bank that no set is over.
+            self.raise_versions(name);
             return Ok(());
         };
         let own = self.own_entries(&bank)?;

@@ -141,7 +141,7 @@ fn check(state: &State, input: &FitInput) -> Result<(), WriteError> {
     if let Some(reason) = input.method.refuses(state.config.metric) {
         return Err(WriteError::Metric { method, metric: state.config.metric, reason });
     }
-    for Term { bank: kind, statistic } in input.method.statistics(state.config.metric) {
+    for (kind, wanted) in input.method.banks(state.config.metric) {
         let Some(name) = bank_of(input, kind) else {
             return Err(WriteError::NoBank { method, kind });
         };
@@ -153,7 +153,7 @@ fn check(state: &State, input: &FitInput) -> Result<(), WriteError> {
         if found == 0 {
             return Err(WriteError::EmptyBank { bank: name.clone() });
         }
-        if let Some(wanted) = statistic.neighbours().filter(|&wanted| wanted > found) {
+        if wanted > found {
             return Err(WriteError::MoreThanBank { method, wanted, bank: name.clone(), found });
         }
     }

@@ -84,13 +84,15 @@ impl Draft<'_> {
         };
         let values: Vec<f64> = states.iter().map(|state| statistic.value(state, &vectors)).collect();
         let center = self.mean_over_live(&values);
-        let mut column = Column::new(center);
+        let mut column = Column::new(statistic, center, vectors.len());
         for (row, state) in (0..).zip(states) {
             let live = self.next.live.contains(row);
             if live {
                 self.put_hidden(STATES, &pair_key(number, row), &state.encode())?;
+                column.push(values[row as usize], state.largest());
+            } else {
+                column.push_gone();
             }
-            column.push(if live { values[row as usize] } else { center });
         }
         let fitted = Fitting::Column { statistic, column, potentials: potentials.map(Arc::new) };
         self.install(number, Set { bank: bank.clone(), fitted });

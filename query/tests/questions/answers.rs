@@ -24,12 +24,12 @@ fn methods(metric: Metric) -> Vec<&'static str> {
 }
 
 /// A hit's row, score, raw score and bias, bit for bit.
-type Bits = (u32, u32, u32, u32);
+type Bits = (u32, u32, u32, Option<u32>);
 
 /// The parts of a response that do not say how many queries it was answered with.
 fn essence(response: &Response) -> (Vec<Bits>, Option<bool>) {
     let bits =
-        |hit: &dehub_query::Hit| (hit.row, hit.score.to_bits(), hit.raw_score.to_bits(), hit.bias.to_bits());
+        |hit: &dehub_query::Hit| (hit.row, hit.score.to_bits(), hit.raw_score.to_bits(), hit.bias.map(f32::to_bits));
     (response.hits.iter().map(bits).collect(), response.gate_open)
 }
 
