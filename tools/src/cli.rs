@@ -160,14 +160,14 @@ pub(crate) struct Fit {
     /// The collection.
     pub collection: String,
     /// A method with its parameters, such as "IS(beta=20)"; may be repeated. Methods: IS, DIS, CSLS, NNN,
-    /// DualIS, DualDIS, DN, Centring, LocalCentring, LS, NICDM, ZScore, MP, DisSimLocal, SN; each also takes
-    /// floor and shrink.
+    /// DualIS, DualDIS, DN, Centring, LocalCentring, LS, NICDM, ZScore, MP, DisSimLocal, SN, which also take
+    /// floor and shrink; and GC, RatioMargin, MP2, DualSoftmax, whose scores have no bias.
     #[arg(long, short, required = true, value_name = "METHOD")]
     pub method: Vec<String>,
     /// The query bank [default: the only one].
     #[arg(long, value_name = "NAME")]
     pub bank: Option<String>,
-    /// The gallery bank, for DualIS and DualDIS [default: the only one].
+    /// The gallery bank, for the methods that use one [default: the only one].
     #[arg(long, value_name = "NAME")]
     pub gallery_bank: Option<String>,
     /// The correction's name, when one method is given [default: the method].

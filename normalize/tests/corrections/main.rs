@@ -7,3 +7,4 @@ mod laws;
 mod methods;
 mod oracle;
 mod reference;
+mod scorers;

@@ -68,7 +68,11 @@ fn every_hit_adds_up_and_hits_are_in_order() {
                 run(&snapshot, &[query(vector, 300, Some(method), Search::Exact)]).expect("an answer");
             let hits = &response[0].hits;
             assert_eq!(hits.len(), 300);
-            assert!(hits.iter().all(|hit| hit.score == hit.raw_score * hit.scale - hit.bias), "{method}");
+            let adds_up = |hit: &dehub_query::Hit| {
+                let (bias, scale) = (hit.bias.expect("it has one"), hit.scale.expect("it has one"));
+                hit.score == hit.raw_score * scale - bias
+            };
+            assert!(hits.iter().all(adds_up), "{method}");
             assert!(hits.is_sorted_by(|a, b| a.score > b.score || (a.score == b.score && a.row < b.row)));
         }
     }
