@@ -7,7 +7,7 @@ use crate::Name;
 use crate::row_set::RowSet;
 use crate::scan::Variant;
 
-/// One number a point: a statistic over a bank, less its mean when it was fitted.
+/// One number a point: a statistic over a bank, less its mean when it was fitted, if it is kept centred.
 #[derive(Debug, Clone)]
 pub struct Column {
     values: Chunked,
@@ -84,9 +84,9 @@ impl Column {
         self.lists.as_ref().map_or(0.0, |lists| lists.abs_max)
     }
 
-    /// The statistic of a row in 64 bits.
+    /// The statistic of a row in 64 bits, without any guard.
     pub(crate) fn wide(&self, row: u32) -> f64 {
-        f64::from(self.at(row)) + self.center
+        f64::from(self.values.at(row as usize)) + self.center
     }
 
     /// The value of a row, centred and guarded.

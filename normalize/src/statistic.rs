@@ -137,6 +137,23 @@ impl Statistic {
         }
     }
 
+    /// Whether the statistic is kept less its mean. Those in units of a deviation are not: a point whose
+    /// similarities are all equal has so large a number that the mean with it would drown the others.
+    pub fn is_centred(self) -> bool {
+        match self {
+            Statistic::MeanByDeviation | Statistic::InverseDeviation => false,
+            Statistic::LogSumExp { .. }
+            | Statistic::Sinkhorn { .. }
+            | Statistic::TopMean { .. }
+            | Statistic::TopMeanPower { .. }
+            | Statistic::KthUnit { .. }
+            | Statistic::MeanUnit { .. }
+            | Statistic::Mean
+            | Statistic::CentroidPull { .. }
+            | Statistic::Largest { .. } => true,
+        }
+    }
+
     /// How long the list is, for a statistic that is one: a smaller bank gives a shorter one.
     pub fn list_len(self) -> Option<usize> {
         match self {

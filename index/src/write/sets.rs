@@ -83,7 +83,7 @@ impl Draft<'_> {
             return Err(unknown_bank(&self.next, bank));
         };
         let values: Vec<f64> = states.iter().map(|state| statistic.value(state, &vectors)).collect();
-        let center = self.mean_over_live(&values);
+        let center = if statistic.is_centred() { self.mean_over_live(&values) } else { 0.0 };
         let mut column = Column::new(statistic, center, vectors.len());
         for (row, state) in (0..).zip(states) {
             let live = self.next.live.contains(row);

@@ -14,5 +14,6 @@ mod reference;
 mod refusing;
 mod reopening;
 mod scanning;
+mod scored;
 mod walking;
 mod wordnet;
