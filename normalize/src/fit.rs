@@ -56,8 +56,7 @@ pub fn fit_states(
             let mut block = Vec::new();
             for entries in spans(first_entry..bank.vectors.len()) {
                 similarities(&span, points.vectors, &entries, bank, &mut block);
-                let exact = ExactPairs::new(bank, &entries, statistics);
-                absorb(points, &span, &entries, &block, bank.potentials, exact, statistics, &mut states);
+                absorb(points, &span, &entries, &block, bank, statistics, &mut states);
             }
             states
         })
@@ -151,13 +150,13 @@ fn absorb(
     span: &Span,
     entries: &Span,
     block: &[f32],
-    potentials: Option<&[f32]>,
-    exact: ExactPairs<'_>,
+    bank: Bank<'_>,
     statistics: &[Statistic],
     states: &mut [Vec<State>],
 ) {
+    let exact = ExactPairs::new(bank, entries, statistics);
     let block_of = |line, first: u32| {
-        Block::new(line, first).with(potentials.map_or(&[], |potentials| &potentials[first as usize..]))
+        Block::new(line, first).with(bank.potentials.map_or(&[], |potentials| &potentials[first as usize..]))
     };
     for (place, line) in block.chunks_exact(entries.len()).enumerate() {
         let own = (points.own_entry)(row_number(span.start + place)).map(|entry| entry as usize);

@@ -5,8 +5,8 @@ use std::str::FromStr;
 
 use dehub_vector::Metric;
 
-use crate::{Scorer, Statistic};
 use crate::methods::RECIPES;
+use crate::{Scorer, Statistic};
 
 /// What the vectors of a bank stand for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -253,7 +253,9 @@ pub enum MethodError {
         wanted: &'static str,
     },
     /// A guard on biases, for a method that has none.
-    #[error("{method} ranks by a score of its own and has no biases to guard: `{parameter}` is {found}, wanted 0")]
+    #[error(
+        "{method} ranks by a score of its own and has no biases to guard: `{parameter}` is {found}, wanted 0"
+    )]
     NoBiases {
         /// The method.
         method: &'static str,

@@ -7,7 +7,7 @@ use dehub_index::{Correction, Question, Scored, ScoredAnswer, Snapshot, Variant}
 use dehub_normalize::Method;
 use dehub_vector::{Candidate, Metric, PointId, Vector};
 
-use crate::made::{Home, Numbers, config, config_with_graph, fit, gallery, name, point, points, queries};
+use crate::made::{Home, Numbers, config, config_with_graph, fit, gallery, name, points, queries};
 use crate::reference::{similarity, top_mean};
 use crate::wordnet;
 
@@ -246,7 +246,8 @@ fn by_scan<'a>(
 #[test]
 fn with_exact_candidates_sweep_and_iteration_are_exact() {
     let mut numbers = Numbers(21);
-    for (metric, k) in [(Metric::Cosine, 3), (Metric::Cosine, 64), (Metric::Dot, 20), (Metric::Euclidean, 9)] {
+    for (metric, k) in [(Metric::Cosine, 3), (Metric::Cosine, 64), (Metric::Dot, 20), (Metric::Euclidean, 9)]
+    {
         let contents = Contents {
             points: numbers.vectors(2500, 12),
             bank: numbers.vectors(200, 12),
@@ -295,9 +296,11 @@ fn a_level_is_zero_or_more_exactly_where_fewer_are_more_similar() {
                 }
                 let scanned = by_scan(&snapshot, query)(&variant, 150);
                 assert!(scanned.is_sorted_by(|a, b| a > b));
-                assert!(scanned.iter().all(|it| {
-                    it.score == variant.score(snapshot.similarity(query, it.row), it.row)
-                }));
+                assert!(
+                    scanned
+                        .iter()
+                        .all(|it| { it.score == variant.score(snapshot.similarity(query, it.row), it.row) })
+                );
             }
         }
     }
@@ -349,9 +352,8 @@ fn however_it_grew_and_after_reopening_a_collection_scores_as_one_fitted_at_once
             ..Contents::random(metric, 41, 16)
         };
         let mut grown = first.home();
-        let version = |home: &Home| {
-            home.snapshot().corrections().map(|it| it.info().version).collect::<Vec<_>>()
-        };
+        let version =
+            |home: &Home| home.snapshot().corrections().map(|it| it.info().version).collect::<Vec<_>>();
         let before = version(&grown);
         grown.add(&gallery("gallery", 10_005, &contents.references[5..]));
         let raised = version(&grown).iter().zip(&before).filter(|(after, before)| after > before).count();
@@ -396,8 +398,7 @@ fn the_point_searched_by_is_no_neighbour_of_its_own() {
     let halves = (top_mean(4, &near[1..]) - top_mean(4, &near)) / 2.0;
     let similarity = f64::from(with.similarity);
     assert!((similarity / without.score - similarity / with.score - halves).abs() < 1e-6);
-    let searched =
-        snapshot.search_scored(correction, &query[0], Some(12), 9, &by_scan(&snapshot, &query[0]));
+    let searched = snapshot.search_scored(correction, &query[0], Some(12), 9, &by_scan(&snapshot, &query[0]));
     let wanted = snapshot.scan_scored(&Question { limit: 10, ..question }, correction, &[Some(12)]);
     assert_eq!(searched, wanted[0].best);
 }

@@ -42,9 +42,7 @@ impl Recipe for DualSoftmax {
     fn refuses(&self, metric: Metric) -> Option<&'static str> {
         match metric {
             Metric::Cosine | Metric::Dot => None,
-            Metric::Euclidean => {
-                Some("it multiplies by similarities, and under euclidean all are negative")
-            }
+            Metric::Euclidean => Some("it multiplies by similarities, and under euclidean all are negative"),
         }
     }
 }

@@ -30,11 +30,8 @@ impl Setting {
     fn scores(&self, method: &Method) -> Vec<Vec<f64>> {
         let (bank, points) = with_similarities(&self.bank);
         let fit = |statistic| fit_one(&plain(&points), Bank::new(&bank, Metric::Dot), statistic);
-        let fitted: Vec<_> = method
-            .statistics(Metric::Dot)
-            .iter()
-            .map(|term| (term.statistic, fit(term.statistic)))
-            .collect();
+        let fitted: Vec<_> =
+            method.statistics(Metric::Dot).iter().map(|term| (term.statistic, fit(term.statistic))).collect();
         let score = |(query, to_bank): (&Vec<f32>, &Vec<f32>)| {
             let of_query = self.of_query(method, query, to_bank);
             let point = |row: usize| {
@@ -244,7 +241,8 @@ fn any_scorer() -> impl Strategy<Value = Scorer> {
         Just(Scorer::BankRank),
         Just(Scorer::RatioMargin { k: 3 }),
         Just(Scorer::MutualProximity),
-        prop::sample::select(vec![1e-6, 1.0, 20.0, 1000.0, 1e6]).prop_map(|beta| Scorer::DualSoftmax { beta }),
+        prop::sample::select(vec![1e-6, 1.0, 20.0, 1000.0, 1e6])
+            .prop_map(|beta| Scorer::DualSoftmax { beta }),
     ]
 }
 
@@ -303,7 +301,9 @@ fn the_largest_similarities_are_those_a_search_scores() {
             for (point, state) in points.iter().zip(&states) {
                 let similarity = |entry: &Vec<f32>| match metric {
                     Metric::Cosine | Metric::Dot => dot(entry, point),
-                    Metric::Euclidean => dot(entry, point) - (dot(point, point) / 2.0 + dot(entry, entry) / 2.0),
+                    Metric::Euclidean => {
+                        dot(entry, point) - (dot(point, point) / 2.0 + dot(entry, entry) / 2.0)
+                    }
                 };
                 let mut wanted: Vec<f32> = bank.iter().map(similarity).collect();
                 wanted.sort_by(|a, b| b.total_cmp(a));

@@ -28,8 +28,9 @@ type Bits = (u32, u32, u32, Option<u32>);
 
 /// The parts of a response that do not say how many queries it was answered with.
 fn essence(response: &Response) -> (Vec<Bits>, Option<bool>) {
-    let bits =
-        |hit: &dehub_query::Hit| (hit.row, hit.score.to_bits(), hit.raw_score.to_bits(), hit.bias.map(f32::to_bits));
+    let bits = |hit: &dehub_query::Hit| {
+        (hit.row, hit.score.to_bits(), hit.raw_score.to_bits(), hit.bias.map(f32::to_bits))
+    };
     (response.hits.iter().map(bits).collect(), response.gate_open)
 }
 

@@ -3,6 +3,7 @@
 mod answers;
 mod measures;
 mod plans;
+mod scored;
 mod tuning;
 
 use std::sync::Arc;
