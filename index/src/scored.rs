@@ -13,6 +13,9 @@ use rayon::prelude::*;
 
 use crate::{Correction, Question, Snapshot, Variant};
 
+/// Queries a row is compared with while it is at hand. Each holds a similarity for every point meanwhile.
+const QUERY_BLOCK: usize = 8;
+
 /// Walks of an iteration that would do with three; it stops earlier as a rule, and here at the latest.
 const ROUNDS_MAX: usize = 32;
 
@@ -127,10 +130,9 @@ impl Snapshot {
         assert!(targets.is_empty() || targets.len() == vectors.len(), "a list of targets for each query");
         assert!(left_out.is_empty() || left_out.len() == vectors.len(), "a row or none for each query");
         let Some(scorer) = correction.scorer() else { return Vec::new() };
-        let answer = |(place, query): (usize, &Vector)| {
+        let answer = |(place, similarities): (usize, Vec<(u32, f32)>)| {
+            let query = &vectors[place];
             let own = left_out.get(place).copied().flatten();
-            let similarities: Vec<(u32, f32)> =
-                self.rows().map(|row| (row, self.similarity(query, row))).collect();
             let near = scorer.query_neighbours().map(|k| {
                 let others = similarities.iter().filter(|&&(row, _)| Some(row) != own);
                 largest(others.map(|&(_, similarity)| similarity).collect(), k)
@@ -145,7 +147,21 @@ impl Snapshot {
             let ranks = targets.iter().map(target).map(better).map(rank).collect();
             ScoredAnswer { best: best_of(all, limit), ranks }
         };
-        vectors.par_iter().enumerate().map(answer).collect()
+        let block = vectors.len().div_ceil(rayon::current_num_threads()).clamp(1, QUERY_BLOCK);
+        let answers = vectors.par_chunks(block).enumerate().flat_map_iter(|(number, queries)| {
+            (number * block..).zip(self.similarities(queries)).map(answer)
+        });
+        answers.collect()
+    }
+
+    /// Each query's similarity to every live row. A row is read once for all of them.
+    fn similarities(&self, queries: &[Vector]) -> Vec<Vec<(u32, f32)>> {
+        let mut similarities = vec![Vec::with_capacity(self.len()); queries.len()];
+        for row in self.rows() {
+            let lists = similarities.iter_mut().zip(queries);
+            lists.for_each(|(list, query)| list.push((row, self.similarity(query, row))));
+        }
+        similarities
     }
 
     /// The scorer of a query, with its largest similarities to the gallery if the scorer asks for them.
