@@ -224,7 +224,7 @@ pub(crate) fn query(error: &QueryError, asked: &[Asked]) -> Problem {
                 field(&|settings| settings.search == Search::Graph { effort: 0 }, "/params/hnsw_ef");
             new(INVALID_EFFORT).at(pointer).found(0)
         }
-        QueryError::Weight { found } => {
+        QueryError::Weight { found } | QueryError::NoStrength { found, .. } => {
             let has = |settings: &Settings| match &settings.ranking {
                 Ranking::Raw => false,
                 Ranking::Corrected { weight, .. } => weight == found,
@@ -264,6 +264,7 @@ pub(crate) fn hubness(error: &QueryError) -> Problem {
         | QueryError::Limit { .. }
         | QueryError::Effort
         | QueryError::Weight { .. }
+        | QueryError::NoStrength { .. }
         | QueryError::BatchTooLarge { .. }
         | QueryError::Read(_) => by_blame(error.blame(), error.to_string()),
         _ => by_blame(error.blame(), error.to_string()),
@@ -292,6 +293,9 @@ pub(crate) fn method(error: &MethodError, given: &[(String, f64)]) -> Problem {
             new(INVALID_PARAMETER).at(field(name)).wanted(wanted).found(found)
         }
         MethodError::TwoTemperatures { .. } => new(INVALID_PARAMETER).at(field("perplexity")),
+        MethodError::NoBiases { parameter, found, .. } => {
+            new(INVALID_PARAMETER).at(field(parameter)).wanted("0").found(found)
+        }
         MethodError::Syntax { found } => new(INVALID_METHOD).at("/method").found(found),
         _ => new(INVALID_METHOD).at("/method"),
     }

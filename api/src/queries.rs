@@ -55,12 +55,13 @@ struct Answer {
 #[derive(Serialize)]
 struct HitReply {
     id: PointId,
-    /// `scale * raw_score - bias`; larger is better.
+    /// `scale * raw_score - bias`, or a score of the method's own; larger is better.
     score: f32,
     raw_score: f32,
-    bias: f32,
+    /// `null`, as the scale, if the score is the method's own.
+    bias: Option<f32>,
     /// 1 for methods that only subtract.
-    scale: f32,
+    scale: Option<f32>,
     /// Its rank in the exact raw ranking, from 1, when an explanation was asked for.
     #[serde(skip_serializing_if = "Option::is_none")]
     rank_raw: Option<u32>,

@@ -23,9 +23,12 @@ impl Snapshot {
     ///
     /// The test is a rank test: it assumes that an ordinary new point is like the points that are
     /// there, and nothing about the shape of their biases. With fewer than `1/rate` others there can
-    /// be no alarm.
+    /// be no alarm, and none by a correction whose points have no biases.
     #[expect(clippy::cast_precision_loss, reason = "counts of points are far below 2^53")]
     pub fn hub_alarms(&self, correction: &Correction, new: &[u32], rate: f64) -> Vec<HubAlarm> {
+        if correction.scorer().is_some() {
+            return Vec::new();
+        }
         let variant = correction.variant(&vec![true; correction.columns().len()], 1.0);
         let tested: HashSet<u32> = new.iter().copied().filter(|&row| self.is_live(row)).collect();
         let others = self.rows().filter(|row| !tested.contains(row));

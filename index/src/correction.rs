@@ -1,13 +1,13 @@
 //! Fitted corrections as readers see them.
 
-use dehub_normalize::{Method, Statistic};
+use dehub_normalize::{BankKind, Method, Scorer, Statistic};
 use dehub_vector::{CHUNK_ROWS, Chunked};
 
 use crate::Name;
 use crate::row_set::RowSet;
 use crate::scan::Variant;
 
-/// One number a point: a statistic over a bank, less its mean when it was fitted.
+/// One number a point: a statistic over a bank, less its mean when it was fitted, if it is kept centred.
 #[derive(Debug, Clone)]
 pub struct Column {
     values: Chunked,
@@ -17,19 +17,76 @@ pub struct Column {
     keep: f32,
     /// No value is served below this.
     floor: f32,
+    /// For a statistic that is a list, the list of each row.
+    lists: Option<Lists>,
 }
 
+/// A list a row, all equally long.
+#[derive(Debug, Clone)]
+struct Lists {
+    values: Chunked,
+    abs_max: f32,
+}
+
+/// Stands in a list for a number its row has not got.
+const MISSING: f32 = f32::MIN;
+
 impl Column {
-    pub(crate) fn new(center: f64) -> Column {
-        Column { values: Chunked::new(1), center, abs_max: 0.0, keep: 1.0, floor: f32::NEG_INFINITY }
+    /// A column of a statistic over a bank with some number of entries.
+    pub(crate) fn new(statistic: Statistic, center: f64, entries: usize) -> Column {
+        let lists = statistic.list_len().map(|k| {
+            let values = Chunked::new(k.min(entries).max(1));
+            Lists { values, abs_max: 0.0 }
+        });
+        Column { values: Chunked::new(1), center, abs_max: 0.0, keep: 1.0, floor: f32::NEG_INFINITY, lists }
     }
 
-    /// Appends the statistic of the next row.
+    /// Appends the statistic of the next row, and for a statistic that is a list, the list.
+    pub(crate) fn push(&mut self, statistic: f64, list: &[f32]) {
+        self.push_value(statistic);
+        if let Some(lists) = &mut self.lists {
+            let width = lists.values.width();
+            let mut row = list[..list.len().min(width)].to_vec();
+            lists.abs_max = row.iter().fold(lists.abs_max, |max, value| max.max(value.abs()));
+            row.resize(width, MISSING);
+            lists.values.push(&row);
+        }
+    }
+
+    /// Appends a row without a point.
+    #[expect(clippy::cast_possible_truncation, reason = "lists are of 32-bit similarities")]
+    pub(crate) fn push_gone(&mut self) {
+        self.push_value(self.center);
+        let center = self.center as f32;
+        self.lists.iter_mut().for_each(|lists| lists.values.push(&vec![center; lists.values.width()]));
+    }
+
     #[expect(clippy::cast_possible_truncation, reason = "columns are served in 32 bits")]
-    pub(crate) fn push(&mut self, statistic: f64) {
+    fn push_value(&mut self, statistic: f64) {
         let centred = (statistic - self.center) as f32;
         self.abs_max = self.abs_max.max(centred.abs());
         self.values.push(&[centred]);
+    }
+
+    /// How long the list of each row is; 0 for a statistic that is no list. Memory is four bytes a number.
+    pub fn list_len(&self) -> usize {
+        self.lists.as_ref().map_or(0, |lists| lists.values.width())
+    }
+
+    /// The list of a row, largest first; empty for a statistic that is no list. Where a row has too few
+    /// numbers the lowest 32-bit number stands for each.
+    pub fn list(&self, row: u32) -> &[f32] {
+        self.lists.as_ref().map_or(&[], |lists| lists.values.row(row as usize))
+    }
+
+    /// A bound on the size of every number of the lists.
+    pub(crate) fn list_bound(&self) -> f32 {
+        self.lists.as_ref().map_or(0.0, |lists| lists.abs_max)
+    }
+
+    /// The statistic of a row in 64 bits, without any guard.
+    pub(crate) fn wide(&self, row: u32) -> f64 {
+        f64::from(self.values.at(row as usize)) + self.center
     }
 
     /// The value of a row, centred and guarded.
@@ -148,6 +205,20 @@ impl Correction {
     /// What it was fitted from.
     pub fn info(&self) -> &CorrectionInfo {
         &self.info
+    }
+
+    /// How it scores, if its score is no weighted sum of its columns. [`Correction::variant`] then ranks the
+    /// candidates of a walk.
+    pub fn scorer(&self) -> Option<Scorer> {
+        self.info.method.scorer()
+    }
+
+    /// The bank it takes for a kind.
+    pub(crate) fn bank(&self, kind: BankKind) -> Option<&Name> {
+        match kind {
+            BankKind::Query => self.info.query_bank.as_ref(),
+            BankKind::Gallery => self.info.gallery_bank.as_ref(),
+        }
     }
 
     /// Its columns, in the order of the method's terms.

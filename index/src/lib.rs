@@ -21,6 +21,7 @@ mod point;
 mod record;
 mod row_set;
 mod scan;
+mod scored;
 mod snapshot;
 mod staleness;
 mod state;
@@ -38,6 +39,7 @@ pub use payload::{PAYLOAD_BYTES_MAX, Payload, PayloadError};
 pub use point::{BATCH_POINTS_MAX, Point, PointInput, Receipt, TEXT_BYTES_MAX};
 pub use record::DamagedRecord;
 pub use scan::{Answer, Question, Variant};
+pub use scored::{PointScorer, Scored, ScoredAnswer};
 pub use snapshot::{GalleryInfo, Snapshot};
 
 pub use write::FitInput;

@@ -196,12 +196,12 @@ fn read_column(
     record: SetRecord,
     statistic: Statistic,
 ) -> Result<Set, ReadError> {
-    let mut column = Column::new(record.center);
     let Some(bank) = state.banks.get(&record.bank) else {
         return Err(
             damaged(SETS, format!("set {number} is over the bank `{}`, which is gone", record.bank)).into()
         );
     };
+    let mut column = Column::new(statistic, record.center, bank.vectors.len());
     let mut next = 0;
     let end = pair_key(number, u32::MAX);
     for item in store.scan(STATES, &pair_key(number, 0), Some(&end)) {
@@ -211,17 +211,17 @@ fn read_column(
             return Err(damaged(STATES, format!("set {number} has a state for row {row}")).into());
         }
         // Rows of deleted points have no state.
-        (next..row).for_each(|_| column.push(record.center));
+        (next..row).for_each(|_| column.push_gone());
         let point = statistic.decode(&value)?;
         if !point.is_within(record.absorbed as usize) {
             return Err(
                 damaged(STATES, format!("set {number} names an entry that its bank does not have")).into()
             );
         }
-        column.push(statistic.value(&point, &bank.vectors));
+        column.push(statistic.value(&point, &bank.vectors), point.largest());
         next = row + 1;
     }
-    (next..state.row_count()).for_each(|_| column.push(record.center));
+    (next..state.row_count()).for_each(|_| column.push_gone());
     let potentials =
         statistic.has_potentials().then(|| read_potentials(store, number, record.absorbed as usize));
     let potentials = potentials.transpose()?.map(Arc::new);

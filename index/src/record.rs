@@ -112,6 +112,9 @@ pub(crate) enum SetKind {
         k: usize,
         euclidean: bool,
     },
+    Largest {
+        k: usize,
+    },
     Activation {
         k: usize,
     },
@@ -135,6 +138,7 @@ impl SetKind {
             Statistic::CentroidPull { k, gap } => {
                 SetKind::CentroidPull { k, euclidean: gap == Gap::Euclidean }
             }
+            Statistic::Largest { k } => SetKind::Largest { k },
         }
     }
 
@@ -154,6 +158,7 @@ impl SetKind {
                 Statistic::Sinkhorn { tau, iterations, with_gallery }
             }
             SetKind::CentroidPull { k, euclidean } => Statistic::CentroidPull { k, gap: gap(euclidean) },
+            SetKind::Largest { k } => Statistic::Largest { k },
             SetKind::Activation { .. } => return None,
         })
     }

@@ -20,6 +20,8 @@ pub struct Variant<'a> {
     terms: Vec<(&'a Column, f32)>,
     /// A column of factors, and how far each is taken from 1: 0 not at all, 1 whole.
     scale: Option<(&'a Column, f32)>,
+    /// A column of lists, and the place in each of what is subtracted.
+    level: Option<(&'a Column, usize)>,
 }
 
 impl<'a> Variant<'a> {
@@ -30,7 +32,18 @@ impl<'a> Variant<'a> {
 
     /// A corrected ranking. Terms of weight 0 are left out, so all weights 0 is the raw ranking.
     pub fn new(terms: impl IntoIterator<Item = (&'a Column, f32)>) -> Variant<'a> {
-        Variant { terms: terms.into_iter().filter(|&(_, weight)| weight != 0.0).collect(), scale: None }
+        let terms = terms.into_iter().filter(|&(_, weight)| weight != 0.0).collect();
+        Variant { terms, ..Variant::default() }
+    }
+
+    /// Ranks by the similarity less the number at `place` of each row's list. It is 0 or more where the
+    /// list has at most `place` larger numbers.
+    ///
+    /// # Panics
+    /// If the column's lists are not longer than `place`.
+    pub fn level(lists: &'a Column, place: usize) -> Variant<'a> {
+        assert!(place < lists.list_len(), "a place within the lists");
+        Variant { level: Some((lists, place)), ..Variant::default() }
     }
 
     /// The same ranking with similarities multiplied by `1 + strength·(factor − 1)` first.
@@ -41,7 +54,11 @@ impl<'a> Variant<'a> {
 
     /// Whether the score is the similarity.
     pub fn is_raw(&self) -> bool {
-        self.terms.is_empty() && self.scale.is_none()
+        self.is_unbiased() && self.scale.is_none()
+    }
+
+    fn is_unbiased(&self) -> bool {
+        self.terms.is_empty() && self.level.is_none()
     }
 
     /// What the similarity of a row is multiplied by; 1 for most methods.
@@ -49,15 +66,16 @@ impl<'a> Variant<'a> {
         self.scale.map_or(1.0, |(factors, strength)| taken_part(factors.value(row), strength))
     }
 
-    /// `Σ weight·column` of a row.
+    /// `Σ weight·column` of a row, and its number at the level.
     pub fn bias(&self, row: u32) -> f32 {
-        self.terms.iter().fold(0.0, |bias, &(column, weight)| bias + weight * column.at(row))
+        let level = self.level.map_or(0.0, |(lists, place)| lists.list(row)[place]);
+        self.terms.iter().fold(level, |bias, &(column, weight)| bias + weight * column.at(row))
     }
 
     /// The score of a row whose similarity is known. Similarities are 32-bit sums, and so is this.
     pub fn score(&self, similarity: f32, row: u32) -> f32 {
         let scaled = if self.scale.is_some() { similarity * self.scale(row) } else { similarity };
-        if self.terms.is_empty() { scaled } else { scaled - self.bias(row) }
+        if self.is_unbiased() { scaled } else { scaled - self.bias(row) }
     }
 
     /// A bound on the size of every factor.
@@ -74,12 +92,17 @@ impl<'a> Variant<'a> {
     }
 
     fn bias_bound(&self) -> f32 {
-        self.terms.iter().map(|&(column, weight)| weight.abs() * column.abs_max()).sum()
+        let level = self.level.map_or(0.0, |(lists, _)| lists.list_bound());
+        self.terms.iter().map(|&(column, weight)| weight.abs() * column.abs_max()).sum::<f32>() + level
     }
 
     /// The biases of a chunk, summed in the order of [`Variant::bias`]; infinite where `dead`.
     fn chunk_biases(&self, chunk: usize, len: usize, dead: impl Fn(u32) -> bool) -> Vec<f32> {
         let mut biases = vec![0.0; len];
+        if let Some((lists, place)) = self.level {
+            let levels = (first_row(chunk)..).map(|row| lists.list(row)[place]);
+            biases.iter_mut().zip(levels).for_each(|(bias, level)| *bias = level);
+        }
         for &(column, weight) in &self.terms {
             let values = column.chunk(chunk).iter().map(|&value| column.guarded(value));
             biases.iter_mut().zip(values).for_each(|(bias, value)| *bias += weight * value);

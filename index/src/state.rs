@@ -179,8 +179,10 @@ impl State {
         let mut columns = Vec::new();
         let mut gates = Vec::new();
         for (place, term) in method.terms(metric).into_iter().enumerate() {
-            let floor = record.floors.get(place).copied().unwrap_or(f32::NEG_INFINITY);
-            columns.push(self.column(record, &term)?.with_guard(kept(&method), floor));
+            let column = self.column(record, &term)?;
+            let least = || statistic_min(&method, column).unwrap_or(f32::NEG_INFINITY);
+            let floor = record.floors.get(place).copied().unwrap_or_else(least);
+            columns.push(column.with_guard(kept(&method), floor));
             if let Some(k) = method.gate() {
                 let bank = State::bank_for(record, term.bank)?;
                 match &self.sets.get(&self.find_set(bank, SetKind::Activation { k })?)?.fitted {
@@ -252,4 +254,11 @@ impl State {
 #[expect(clippy::cast_possible_truncation, reason = "columns are served in 32 bits")]
 fn kept(method: &Method) -> f32 {
     (1.0 - method.guard().shrink) as f32
+}
+
+/// The least value, centred, that a method's own score takes a column at.
+#[expect(clippy::cast_possible_truncation, reason = "columns are served in 32 bits")]
+fn statistic_min(method: &Method, column: &Column) -> Option<f32> {
+    let least = method.scorer()?.statistic_min()?;
+    Some((least - column.center()) as f32)
 }

@@ -4,6 +4,7 @@
 use dehub_vector::{CHUNK_ROWS, Candidate, Chunked, Metric, TopK, dot, matrix_product, product_error};
 use rayon::prelude::*;
 
+use crate::exact::ExactPairs;
 use crate::{Activation, Block, State, Statistic};
 
 /// A bank as fitting sees it.
@@ -196,6 +197,7 @@ fn absorb(
     statistics: &[Statistic],
     states: &mut [Vec<State>],
 ) {
+    let exact = ExactPairs::new(bank, entries, statistics);
     let weights = bank.weights_of(entries);
     let block_of = |line, first: u32, weights| {
         let potentials = bank.potentials.map_or(&[][..], |potentials| &potentials[first as usize..]);
@@ -216,10 +218,15 @@ fn absorb(
                 (block_of(&line[..cut], first, before), block_of(&line[cut + 1..], rest, after))
             }
         };
+        let point = points.vectors.row(span.start + place);
         for (statistic, states) in statistics.iter().zip(&mut *states) {
-            states[place].absorb(*statistic, before);
-            if !after.similarities.is_empty() {
-                states[place].absorb(*statistic, after);
+            for block in [before, after].into_iter().filter(|block| !block.similarities.is_empty()) {
+                if let Statistic::Largest { k } = *statistic {
+                    let exact = exact.largest(point, block, k, states[place].largest());
+                    states[place].absorb(*statistic, Block::new(&exact, block.first_entry));
+                } else {
+                    states[place].absorb(*statistic, block);
+                }
             }
         }
     }
@@ -249,13 +256,13 @@ fn offer(
     }
 }
 
-fn square(row: &[f32]) -> f32 {
+pub(crate) fn square(row: &[f32]) -> f32 {
     dot(row, row)
 }
 
 /// Bounds the difference of a pair's similarity as a product and as it is scored: the two sums'
 /// error, and the rounding of the Euclidean halves.
-fn slack(dim: usize, left_square: f32, right_square: f32) -> f32 {
+pub(crate) fn slack(dim: usize, left_square: f32, right_square: f32) -> f32 {
     product_error(dim, left_square.sqrt(), right_square.sqrt())
         + 2.0 * f32::EPSILON * (left_square + right_square)
 }

@@ -66,7 +66,8 @@ impl Statistic {
                 | Statistic::MeanByDeviation
                 | Statistic::InverseDeviation
                 | Statistic::Sinkhorn { .. }
-                | Statistic::CentroidPull { .. },
+                | Statistic::CentroidPull { .. }
+                | Statistic::Largest { .. },
                 State::LogSumExp(_) | State::KLargest(_) | State::Moments(_) | State::Nearest(_),
             ) => None,
         }
@@ -96,7 +97,8 @@ impl Statistic {
             | Statistic::MeanByDeviation
             | Statistic::InverseDeviation
             | Statistic::Sinkhorn { .. }
-            | Statistic::CentroidPull { .. } => None,
+            | Statistic::CentroidPull { .. }
+            | Statistic::Largest { .. } => None,
         }
     }
 }

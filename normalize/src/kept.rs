@@ -56,6 +56,11 @@ impl KLargest {
         KLargest { k, values: Vec::new(), weights: Vec::new() }
     }
 
+    /// The numbers, largest first.
+    pub(crate) fn largest(&self) -> &[f32] {
+        &self.values
+    }
+
     pub(crate) fn encode(&self) -> Vec<u8> {
         let numbers = self.values.iter().chain(&self.weights).flat_map(|value| value.to_le_bytes());
         numbers.chain((!self.weights.is_empty()).then_some(WEIGHTED)).collect()

@@ -8,11 +8,14 @@
 //! score(q, p) = scale(p) · sim(q, p) − Σ weight · statistic(p)
 //! ```
 //!
+//! A few methods rank by a score that is no such sum; theirs has a [`Scorer`].
+//!
 //! Two methods that use the same statistic of the same bank share it.
 
 mod activation;
 mod compress;
 mod duplicates;
+mod exact;
 mod fit;
 mod growth;
 mod hubness;
@@ -22,6 +25,7 @@ mod method_input;
 mod methods;
 mod perplexity;
 mod rewrite;
+mod scorer;
 mod shard;
 mod sinkhorn;
 mod statistic;
@@ -38,6 +42,7 @@ pub use method::{BankKind, Guard, Method, MethodError, Parameter, ParameterKind,
 pub use method_input::MethodInput;
 pub use perplexity::{PERPLEXITY_POINTS_MAX, PerplexityError, beta_of_perplexity, mean_entropy};
 pub use rewrite::{Rewrite, RewriteError, Rewriter};
+pub use scorer::{PointSide, QueryScorer, Scorer};
 pub use shard::{Partial, Partials, shard_entries, shard_of};
 pub use sinkhorn::fit_potentials;
 pub use statistic::{Block, Gap, State, StateError, Statistic};

@@ -5,8 +5,8 @@ use std::str::FromStr;
 
 use dehub_vector::Metric;
 
-use crate::Statistic;
 use crate::methods::RECIPES;
+use crate::{Scorer, Statistic};
 
 /// What the vectors of a bank stand for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -60,6 +60,12 @@ const PARAMETERS_MAX: usize = 4;
 /// The largest neighbour count taken: a point's state holds that many numbers.
 const K_MAX: usize = 65_536;
 
+/// Candidates scored for each answer wanted, unless a method's `depth` says otherwise.
+const DEPTH_FACTOR: usize = 10;
+
+/// The fewest candidates scored, unless a method's `depth` says otherwise.
+const DEPTH_MIN: usize = 100;
+
 /// A parameter of a method.
 #[derive(Debug, Clone, Copy)]
 pub struct Parameter {
@@ -86,6 +92,9 @@ pub enum ParameterKind {
     Weight,
     /// A share, 0 to 0.5.
     Share,
+    /// A whole number, 0 to 65,536: how many candidates are scored, 0 for ten times the limit and at
+    /// least 100.
+    Depth,
 }
 
 impl Parameter {
@@ -112,6 +121,10 @@ impl Parameter {
                 value.fract() == 0.0 && (1.0..=K_MAX as f64).contains(&value),
                 "a whole number from 1 to 65536",
             ),
+            ParameterKind::Depth => (
+                value.fract() == 0.0 && (0.0..=K_MAX as f64).contains(&value),
+                "a whole number from 0 to 65536",
+            ),
             ParameterKind::Weight => ((0.0..=1e3).contains(&value), "a number from 0 to 1000"),
             ParameterKind::Share => ((0.0..=0.5).contains(&value), "a number from 0 to 0.5"),
         };
@@ -125,7 +138,9 @@ impl Parameter {
 
     fn print(&self, value: f64) -> String {
         match self.kind {
-            ParameterKind::InverseTemperature | ParameterKind::Count => value.to_string(),
+            ParameterKind::InverseTemperature | ParameterKind::Count | ParameterKind::Depth => {
+                value.to_string()
+            }
             ParameterKind::Temperature | ParameterKind::Weight | ParameterKind::Share => format!("{value:?}"),
         }
     }
@@ -188,6 +203,12 @@ pub(crate) trait Recipe: Sync {
     /// The weight of each term, given which gates are open.
     fn weights(&self, values: &Values, open: &[bool]) -> Vec<f64>;
 
+    /// For a method whose score is no weighted sum, that score. Its terms and weights then rank the
+    /// candidates that are scored.
+    fn scorer(&self, _values: &Values) -> Option<Scorer> {
+        None
+    }
+
     /// Whether the method has a meaning under a metric; else why not.
     fn refuses(&self, _metric: Metric) -> Option<&'static str> {
         None
@@ -244,6 +265,18 @@ pub enum MethodError {
         /// The temperature.
         parameter: &'static str,
     },
+    /// A guard on biases, for a method that has none.
+    #[error(
+        "{method} ranks by a score of its own and has no biases to guard: `{parameter}` is {found}, wanted 0"
+    )]
+    NoBiases {
+        /// The method.
+        method: &'static str,
+        /// The parameter.
+        parameter: &'static str,
+        /// What was given.
+        found: String,
+    },
     /// Not of the form `NAME(parameter=value,…)`.
     #[error("`{found}` is not of the form NAME(parameter=value,...), for example IS(beta=20)")]
     Syntax {
@@ -280,6 +313,10 @@ impl Method {
         let method = self.name();
         if let Some(parameter) = GUARD.iter().find(|guard| guard.name == name) {
             let value = parameter.check(method, value)?;
+            if value > 0.0 && self.scorer().is_some() {
+                let found = value.to_string();
+                return Err(MethodError::NoBiases { method, parameter: parameter.name, found });
+            }
             *(if name == "floor" { &mut self.guard.floor } else { &mut self.guard.shrink }) = value;
             return Ok(());
         }
@@ -310,7 +347,9 @@ impl Method {
         let first = self.recipe.parameters().first().filter(|_| self.uses(BankKind::Query))?;
         match first.kind {
             ParameterKind::InverseTemperature | ParameterKind::Temperature => Some(*first),
-            ParameterKind::Count | ParameterKind::Weight | ParameterKind::Share => None,
+            ParameterKind::Count | ParameterKind::Weight | ParameterKind::Share | ParameterKind::Depth => {
+                None
+            }
         }
     }
 
@@ -320,7 +359,10 @@ impl Method {
         match self.temperature().map(|parameter| parameter.kind) {
             Some(ParameterKind::InverseTemperature) => self.values.0[0] = three_digits(beta),
             Some(ParameterKind::Temperature) => self.values.0[0] = three_digits(beta.recip()),
-            Some(ParameterKind::Count | ParameterKind::Weight | ParameterKind::Share) | None => {}
+            Some(
+                ParameterKind::Count | ParameterKind::Weight | ParameterKind::Share | ParameterKind::Depth,
+            )
+            | None => {}
         }
         self
     }
@@ -355,11 +397,36 @@ impl Method {
         self.terms(metric).into_iter().chain(self.scale(metric)).collect()
     }
 
+    /// For a method whose score is no weighted sum, that score.
+    pub fn scorer(&self) -> Option<Scorer> {
+        self.recipe.scorer(&self.values)
+    }
+
+    /// For such a method, how many candidates of a walk are scored for `limit` answers.
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "checked to be a count")]
+    pub fn depth(&self, limit: usize) -> usize {
+        let of_kind = |(place, own): (usize, &Parameter)| {
+            (own.kind == ParameterKind::Depth).then(|| self.values.get(place) as usize)
+        };
+        match self.recipe.parameters().iter().enumerate().find_map(of_kind) {
+            None | Some(0) => limit.saturating_mul(DEPTH_FACTOR).max(DEPTH_MIN),
+            Some(depth) => depth.max(limit),
+        }
+    }
+
+    /// The kinds of bank the method needs, with how many entries each must have at least.
+    pub fn banks(&self, metric: Metric) -> Vec<(BankKind, usize)> {
+        let terms = self.statistics(metric);
+        let term = |term: &Term| (term.bank, term.statistic.neighbours().unwrap_or(1));
+        let beside = terms.iter().filter_map(|term| Some((term.statistic.beside()?, 1)));
+        let of_query = self.scorer().and_then(Scorer::query_bank).map(|kind| (kind, 1));
+        terms.iter().map(term).chain(beside).chain(of_query).collect()
+    }
+
     /// Whether the method is fitted from a bank of this kind.
     pub fn uses(&self, kind: BankKind) -> bool {
         // Which banks a method uses does not depend on the metric; every method serves cosine.
-        let needs = |term: &Term| term.bank == kind || term.statistic.beside() == Some(kind);
-        self.statistics(Metric::Cosine).iter().any(needs)
+        self.banks(Metric::Cosine).iter().any(|&(own, _)| own == kind)
     }
 
     /// For a method with a gate, the `k` of its activation sets, one set for each term's bank.
@@ -396,6 +463,11 @@ impl fmt::Display for Method {
         let mut place = 0;
         while place < own.len() {
             let pair = own[place].name == "b1" && self.values.0[place] == self.values.0[place + 1];
+            let is_default_depth = own[place].kind == ParameterKind::Depth && self.values.0[place] == 0.0;
+            if is_default_depth {
+                place += 1;
+                continue;
+            }
             if pair {
                 items.push(format!("b1=b2={}", printed(place)));
                 place += 1;

@@ -103,6 +103,12 @@ pub enum Statistic {
         /// Which of the two.
         gap: Gap,
     },
+    /// The `k` largest similarities themselves, each as a search scores that pair; as one number, the
+    /// largest. A smaller bank has them all.
+    Largest {
+        /// How many, at least 1.
+        k: usize,
+    },
 }
 
 impl Statistic {
@@ -113,7 +119,8 @@ impl Statistic {
             Statistic::TopMean { k }
             | Statistic::TopMeanPower { k, .. }
             | Statistic::KthUnit { k, .. }
-            | Statistic::MeanUnit { k, .. } => State::KLargest(KLargest::new(k)),
+            | Statistic::MeanUnit { k, .. }
+            | Statistic::Largest { k } => State::KLargest(KLargest::new(k)),
             Statistic::Mean | Statistic::MeanByDeviation | Statistic::InverseDeviation => {
                 State::Moments(Partials::new())
             }
@@ -133,7 +140,25 @@ impl Statistic {
             | Statistic::Mean
             | Statistic::MeanByDeviation
             | Statistic::InverseDeviation
+            | Statistic::Largest { .. }
             | Statistic::CentroidPull { .. } => false,
+        }
+    }
+
+    /// Whether the statistic is kept less its mean. Those in units of a deviation are not: a point whose
+    /// similarities are all equal has so large a number that the mean with it would drown the others.
+    pub fn is_centred(self) -> bool {
+        match self {
+            Statistic::MeanByDeviation | Statistic::InverseDeviation => false,
+            Statistic::LogSumExp { .. }
+            | Statistic::Sinkhorn { .. }
+            | Statistic::TopMean { .. }
+            | Statistic::TopMeanPower { .. }
+            | Statistic::KthUnit { .. }
+            | Statistic::MeanUnit { .. }
+            | Statistic::Mean
+            | Statistic::CentroidPull { .. }
+            | Statistic::Largest { .. } => true,
         }
     }
 
@@ -143,6 +168,24 @@ impl Statistic {
             Statistic::Sinkhorn { with_gallery: true, .. } => Some(BankKind::Gallery),
             Statistic::Sinkhorn { with_gallery: false, .. }
             | Statistic::LogSumExp { .. }
+            | Statistic::Largest { .. }
+            | Statistic::TopMean { .. }
+            | Statistic::TopMeanPower { .. }
+            | Statistic::KthUnit { .. }
+            | Statistic::MeanUnit { .. }
+            | Statistic::Mean
+            | Statistic::MeanByDeviation
+            | Statistic::InverseDeviation
+            | Statistic::CentroidPull { .. } => None,
+        }
+    }
+
+    /// How long the list is, for a statistic that is one: a smaller bank gives a shorter one.
+    pub fn list_len(self) -> Option<usize> {
+        match self {
+            Statistic::Largest { k } => Some(k),
+            Statistic::LogSumExp { .. }
+            | Statistic::Sinkhorn { .. }
             | Statistic::TopMean { .. }
             | Statistic::TopMeanPower { .. }
             | Statistic::KthUnit { .. }
@@ -166,7 +209,16 @@ impl Statistic {
             | Statistic::Sinkhorn { .. }
             | Statistic::Mean
             | Statistic::MeanByDeviation
-            | Statistic::InverseDeviation => None,
+            | Statistic::InverseDeviation
+            | Statistic::Largest { .. } => None,
+        }
+    }
+
+    /// Whether the statistic is a sum over all entries, whose state has a partial for each shard.
+    pub fn is_sum(self) -> bool {
+        match self.empty() {
+            State::LogSumExp(_) | State::Moments(_) => true,
+            State::KLargest(_) | State::Nearest(_) => false,
         }
     }
 
@@ -192,6 +244,9 @@ impl Statistic {
             }
             (Statistic::MeanUnit { gap, .. }, State::KLargest(kept)) => {
                 kept.mean_of(|similarity| gap.distance(similarity)).map_or(1.0, |mean| gap.per_unit(mean))
+            }
+            (Statistic::Largest { .. }, State::KLargest(kept)) => {
+                kept.largest().first().map_or(0.0, |&first| f64::from(first))
             }
             (Statistic::Mean, State::Moments(moments)) => moments.fold().mean(),
             (Statistic::MeanByDeviation, State::Moments(moments)) => {
@@ -220,7 +275,8 @@ impl Statistic {
             Statistic::TopMean { k }
             | Statistic::TopMeanPower { k, .. }
             | Statistic::KthUnit { k, .. }
-            | Statistic::MeanUnit { k, .. } => KLargest::decode(k, bytes).map(State::KLargest),
+            | Statistic::MeanUnit { k, .. }
+            | Statistic::Largest { k } => KLargest::decode(k, bytes).map(State::KLargest),
             Statistic::Mean | Statistic::MeanByDeviation | Statistic::InverseDeviation => {
                 Partials::decode(bytes, Moments::decode).map(State::Moments)
             }
@@ -246,6 +302,7 @@ impl fmt::Display for Statistic {
             Statistic::MeanByDeviation => write!(f, "mean-by-deviation"),
             Statistic::InverseDeviation => write!(f, "inverse-deviation"),
             Statistic::CentroidPull { k, .. } => write!(f, "centroid-pull(k={k})"),
+            Statistic::Largest { k } => write!(f, "largest(k={k})"),
         }
     }
 }
@@ -375,6 +432,14 @@ impl State {
         match self {
             State::LogSumExp(sums) => sums.fold().ln(),
             State::KLargest(_) | State::Moments(_) | State::Nearest(_) => None,
+        }
+    }
+
+    /// The numbers of a state that keeps the largest ones, largest first; none for other states.
+    pub fn largest(&self) -> &[f32] {
+        match self {
+            State::KLargest(kept) => kept.largest(),
+            State::LogSumExp(_) | State::Moments(_) | State::Nearest(_) => &[],
         }
     }
 

@@ -56,6 +56,17 @@ pub enum QueryError {
         /// What was given.
         found: f32,
     },
+    /// A weight other than 0 or 1 for a method without biases.
+    #[error(
+        "{method} ranks by a score of its own, not by a bias that could be taken in part: its weight is \
+         {found}, wanted 1, or 0 for the raw ranking"
+    )]
+    NoStrength {
+        /// The method.
+        method: String,
+        /// What was given.
+        found: f32,
+    },
     /// Too many queries at once.
     #[error("the batch has {found} queries, wanted at most {BATCH_QUERIES_MAX}")]
     BatchTooLarge {
@@ -95,6 +106,7 @@ impl QueryError {
             | QueryError::Limit { .. }
             | QueryError::Effort
             | QueryError::Weight { .. }
+            | QueryError::NoStrength { .. }
             | QueryError::BatchTooLarge { .. }
             | QueryError::NoPoints
             | QueryError::TooFewToCompare { .. }

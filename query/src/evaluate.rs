@@ -3,14 +3,14 @@
 use std::collections::HashMap;
 
 use dehub_eval::{Measure, Qrels, Ranks, evaluate as evaluate_ranks, per_query};
-use dehub_index::{Answer, Question, Snapshot};
+use dehub_index::{Question, Snapshot};
 use dehub_normalize::Occurrence;
 use dehub_vector::{PointId, Vector};
 
 use crate::QueryError;
-use crate::execute::Rankings;
 use crate::hubness::{Found, PASS_QUERIES, label};
 use crate::query::Ranking;
+use crate::ranking::{Ranked, Rankings, rank_exactly};
 
 /// The depths at which hubness is measured.
 const HUB_DEPTHS: [usize; 3] = [1, 5, 10];
@@ -194,29 +194,22 @@ fn rank_all(
     tables: &[Rankings<'_>],
     deepest: usize,
 ) -> Vec<Tally> {
-    let variants: Vec<_> = tables.iter().flat_map(|table| table.variants.iter().cloned()).collect();
     let mut tallies: Vec<Tally> = tables.iter().map(|_| Tally::default()).collect();
     for (pass, targets) in queries.chunks(PASS_QUERIES).zip(truth.rows.chunks(PASS_QUERIES)) {
         let vectors: Vec<Vector> = pass.iter().map(|query| query.vector.clone()).collect();
         let question = Question { vectors: &vectors, limit: deepest.min(snapshot.len()), targets };
-        for mut answers in snapshot.scan(&question, &variants) {
-            for (table, tally) in tables.iter().zip(&mut tallies) {
-                let rest = answers.split_off(table.variants.len());
-                tally.add(table, answers);
-                answers = rest;
-            }
+        for ranked in rank_exactly(snapshot, &question, &[], tables) {
+            tallies.iter_mut().zip(ranked).for_each(|(tally, ranked)| tally.add(ranked));
         }
     }
     tallies
 }
 
 impl Tally {
-    fn add(&mut self, table: &Rankings<'_>, mut answers: Vec<Answer>) {
-        let (chosen, gate) = table.choose(answers[0].best.first().map(|best| best.row));
-        let Answer { best, ranks } = answers.swap_remove(chosen);
-        self.ranks.push(ranks);
-        self.lists.push(best.into_iter().map(|candidate| candidate.row).collect());
-        self.gates.extend(gate);
+    fn add(&mut self, ranked: Ranked) {
+        self.ranks.push(ranked.ranks);
+        self.lists.push(ranked.best.into_iter().map(|candidate| candidate.row).collect());
+        self.gates.extend(ranked.gate_open);
     }
 
     /// What the judged queries found, in their order.

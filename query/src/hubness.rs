@@ -7,8 +7,8 @@ use dehub_normalize::Occurrence;
 use dehub_vector::Vector;
 
 use crate::QueryError;
-use crate::execute::Rankings;
 use crate::query::Ranking;
+use crate::ranking::{Rankings, rank_exactly};
 
 /// Queries answered in one pass over the gallery; bounds memory.
 pub(crate) const PASS_QUERIES: usize = 1024;
@@ -128,16 +128,12 @@ pub(crate) fn best_lists(
         return Err(QueryError::MoreThanPoints { wanted: k, found: snapshot.len() });
     }
     let rankings: Vec<Rankings<'_>> = found.iter().map(|&found| Rankings::new(found)).collect();
-    let variants: Vec<_> = rankings.iter().flat_map(|ranking| ranking.variants.iter().cloned()).collect();
     let mut lists = vec![Vec::with_capacity(queries.len()); rankings.len()];
     for vectors in queries.chunks(PASS_QUERIES) {
-        for answers in snapshot.scan(&Question { vectors, limit: k, targets: &[] }, &variants) {
-            let mut first = 0;
-            for (ranking, lists) in rankings.iter().zip(&mut lists) {
-                let answers = &answers[first..first + ranking.variants.len()];
-                let (chosen, _) = ranking.choose(answers[0].best.first().map(|best| best.row));
-                lists.push(answers[chosen].best.iter().map(|candidate| candidate.row).collect());
-                first += ranking.variants.len();
+        let question = Question { vectors, limit: k, targets: &[] };
+        for ranked in rank_exactly(snapshot, &question, &[], &rankings) {
+            for (lists, ranked) in lists.iter_mut().zip(ranked) {
+                lists.push(ranked.best.iter().map(|candidate| candidate.row).collect());
             }
         }
     }

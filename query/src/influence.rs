@@ -18,7 +18,8 @@ pub struct PointBias {
     pub rank: usize,
 }
 
-/// The bias of a point under every correction, ranked among all points.
+/// The bias of a point under every correction, ranked among all points. Corrections whose score is no
+/// similarity less a bias are left out.
 pub fn point_biases(snapshot: &Snapshot, row: u32) -> Vec<PointBias> {
     let of_correction = |correction: &dehub_index::Correction| {
         let open = vec![true; correction.columns().len()];
@@ -27,7 +28,7 @@ pub fn point_biases(snapshot: &Snapshot, row: u32) -> Vec<PointBias> {
         let larger = snapshot.rows().filter(|&other| variant.bias(other) > bias).count();
         PointBias { label: label(Some((correction, 1.0))), bias, rank: larger + 1 }
     };
-    snapshot.corrections().map(of_correction).collect()
+    snapshot.corrections().filter(|it| it.scorer().is_none()).map(of_correction).collect()
 }
 
 /// A bank entry and its similarity to a point.

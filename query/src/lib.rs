@@ -13,6 +13,7 @@ mod hubness;
 mod influence;
 mod plan;
 mod query;
+mod ranking;
 mod staleness;
 mod tune;
 
@@ -23,7 +24,7 @@ pub use execute::{Hit, Response, run};
 pub use explain::{Explanation, explain};
 pub use hubness::{Comparison, HubnessRow, compare, hubness};
 pub use influence::{Influence, PointBias, influences, leaks, point_biases};
-pub use plan::{Engine, Plan, plan};
+pub use plan::{Engine, Plan, Stage, plan};
 pub use query::{BATCH_QUERIES_MAX, LIMIT_DEFAULT, LIMIT_MAX, Query, Ranking, Search, Settings, Source};
 pub use staleness::{Bound, Staleness};
 pub use tune::{

@@ -2,7 +2,8 @@
 
 use std::fmt;
 
-use dehub_index::Snapshot;
+use dehub_index::{Correction, Snapshot};
+use dehub_normalize::Scorer;
 
 use crate::QueryError;
 use crate::query::{Ranking, Search, Settings};
@@ -50,18 +51,75 @@ pub struct Plan {
     pub correction: Option<(String, String, f32)>,
     /// Whether the raw best point decides the weights.
     pub gated: bool,
+    /// For a correction whose score is no weighted sum: how points are found that are ranked by it.
+    pub stage: Option<Stage>,
+}
+
+/// How points are found that a score ranks which is no weighted sum.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Stage {
+    /// All of them are scored.
+    All,
+    /// By walks at one level of rank after another.
+    ThresholdSweep {
+        /// Candidates of each walk.
+        depth: usize,
+    },
+    /// By walks with a weight that is the worst ratio found before.
+    Dinkelbach {
+        /// Candidates of each walk.
+        depth: usize,
+    },
+    /// By one walk that ranks by another method.
+    Rerank {
+        /// The method.
+        by: &'static str,
+        /// Candidates of the walk.
+        depth: usize,
+    },
+}
+
+impl Stage {
+    fn of(correction: &Correction, engine: Engine, limit: usize) -> Option<Stage> {
+        let scorer = correction.scorer()?;
+        let depth = correction.info().method.depth(limit);
+        Some(match (engine, scorer) {
+            (Engine::Exact { .. }, _) => Stage::All,
+            (Engine::Graph { .. }, Scorer::BankRank) => Stage::ThresholdSweep { depth },
+            (Engine::Graph { .. }, Scorer::RatioMargin { .. }) => Stage::Dinkelbach { depth },
+            (Engine::Graph { .. }, Scorer::MutualProximity) => Stage::Rerank { by: "ZScore", depth },
+            (Engine::Graph { .. }, Scorer::DualSoftmax { .. }) => Stage::Rerank { by: "IS", depth },
+        })
+    }
+}
+
+impl fmt::Display for Stage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Stage::All => f.write_str("score each"),
+            Stage::ThresholdSweep { depth } => {
+                write!(f, "threshold sweep, {depth} candidates a walk > rerank")
+            }
+            Stage::Dinkelbach { depth } => {
+                write!(f, "Dinkelbach iteration, {depth} candidates a walk > rerank")
+            }
+            Stage::Rerank { by, depth } => write!(f, "{depth} candidates by {by} > rerank"),
+        }
+    }
 }
 
 /// Plans `queries` queries with the same settings.
 pub fn plan(snapshot: &Snapshot, settings: &Settings, queries: usize) -> Result<Plan, QueryError> {
     let limit = settings.limit_on(snapshot)?;
     let found = settings.ranking.find(snapshot)?;
-    let describe = |(correction, weight): (&dehub_index::Correction, f32)| {
+    let describe = |(correction, weight): (&Correction, f32)| {
         let info = correction.info();
         (format!("{}@{}", info.name, info.version), info.method.to_string(), weight)
     };
+    let engine = engine(snapshot.has_graph(), snapshot.len(), settings.search, queries, limit)?;
     Ok(Plan {
-        engine: engine(snapshot.has_graph(), snapshot.len(), settings.search, queries, limit)?,
+        engine,
+        stage: found.and_then(|(correction, _)| Stage::of(correction, engine, limit)),
         limit,
         queries,
         points: snapshot.len(),
@@ -112,7 +170,10 @@ impl fmt::Display for Plan {
                 if self.gated {
                     write!(f, " > gate on the raw best")?;
                 }
-                write!(f, " > rank by {method} ({name}, weight {weight})")?;
+                match self.stage {
+                    None => write!(f, " > rank by {method} ({name}, weight {weight})")?,
+                    Some(stage) => write!(f, " > {stage} by {method} ({name})")?,
+                }
             }
         }
         write!(f, " > best {} of {} queries", self.limit, self.queries)

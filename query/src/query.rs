@@ -37,7 +37,7 @@ pub enum Ranking {
     Corrected {
         /// Its name.
         correction: String,
-        /// A factor on its bias: 1 as fitted, 0 raw.
+        /// A factor on its bias: 1 as fitted, 0 raw. A method without biases takes no other.
         weight: f32,
     },
 }
@@ -133,6 +133,10 @@ impl Ranking {
         // A method may be written in more ways than its label, which names the correction by default.
         let by_label = || snapshot.correction(&correction.parse::<Method>().ok()?.to_string());
         match snapshot.correction(correction).or_else(by_label) {
+            Some(found) if found.scorer().is_some() && ![0.0, 1.0].contains(weight) => {
+                let method = found.info().method.to_string();
+                Err(QueryError::NoStrength { method, found: *weight })
+            }
             Some(found) => Ok((*weight > 0.0).then_some((found, *weight))),
             None => {
                 let names: Vec<_> =

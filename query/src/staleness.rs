@@ -33,7 +33,8 @@ pub struct Bound {
 struct Movement {
     /// The weight of each column.
     weights: Vec<f64>,
-    /// A floor depends on every point's bias, and a gate that is closed may open.
+    /// A floor depends on every point's bias, a gate that is closed may open, and a score that is no weighted
+    /// sum moves as it likes.
     is_bounded: bool,
 }
 
@@ -76,7 +77,9 @@ pub(crate) fn staleness(
     let kept = (1.0 - method.guard().shrink) * f64::from(strength);
     let movement = Movement {
         weights: method.weights(&open).into_iter().map(|weight| weight * kept).collect(),
-        is_bounded: method.guard().floor == 0.0 && open.iter().all(|&open| open),
+        is_bounded: method.guard().floor == 0.0
+            && open.iter().all(|&open| open)
+            && correction.scorer().is_none(),
     };
     let mut bounds = Vec::with_capacity(hits.len());
     for hit in hits {
@@ -98,7 +101,8 @@ fn is_certified(hits: &[Hit], bounds: &[Option<Bound>], best: &[(u32, f32)], any
     // The least and the most a hit's score can become, and the size of what it is made of.
     let range = |place: usize| {
         let (hit, bound) = (&hits[place], bounds[place]?);
-        let size = f64::from(hit.score.abs() + hit.bias.abs() + hit.raw_score.abs() * hit.scale.abs());
+        let (bias, scale) = (hit.bias.unwrap_or(0.0), hit.scale.unwrap_or(1.0));
+        let size = f64::from(hit.score.abs() + bias.abs() + hit.raw_score.abs() * scale.abs());
         Some((f64::from(hit.score) - bound.fall, f64::from(hit.score) + bound.rise, size))
     };
     let stays_above = |place: usize| {

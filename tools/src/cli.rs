@@ -246,14 +246,14 @@ pub(crate) struct Fit {
     pub collection: String,
     /// A method with its parameters, such as "IS(beta=20)"; may be repeated. In place of beta, b1 or tau,
     /// perplexity takes the number of bank entries that a point's bias is to rest on. Methods: IS, DIS, CSLS, NNN,
-    /// DualIS, DualDIS, DN, Centring, LocalCentring, LS, NICDM, ZScore, MP, DisSimLocal, SN, DBSN; each also takes
-    /// floor and shrink.
+    /// DualIS, DualDIS, DN, Centring, LocalCentring, LS, NICDM, ZScore, MP, DisSimLocal, SN, DBSN, which also take
+    /// floor and shrink; and GC, RatioMargin, MP2, DualSoftmax, whose scores have no bias.
     #[arg(long, short, required = true, value_name = "METHOD")]
     pub method: Vec<String>,
     /// The query bank [default: the only one].
     #[arg(long, value_name = "NAME")]
     pub bank: Option<String>,
-    /// The gallery bank, for methods that use one [default: the only one].
+    /// The gallery bank, for the methods that use one [default: the only one].
     #[arg(long, value_name = "NAME")]
     pub gallery_bank: Option<String>,
     /// The correction's name, when one method is given [default: the method].

@@ -296,3 +296,44 @@ fn a_perplexity_is_answered_with_the_beta_it_is_here() {
         assert_eq!(refused.body["code"], "invalid_parameter");
     }
 }
+
+#[test]
+fn scores_that_are_no_weighted_sums_are_served_with_their_plan_and_no_bias() {
+    let folder = tempdir().expect("a folder");
+    let served = Served::start(folder.path());
+    fill(&served);
+    served.did("PUT", "/collections/c/banks/g", &json!({"kind": "gallery", "from_gallery": true}));
+    for (method, more) in
+        [("GC", json!({})), ("RatioMargin", json!({"k": 2})), ("MP2", json!({})), ("DualSoftmax", json!({}))]
+    {
+        let mut fit = json!({"method": method, "parameters": more, "query_bank": "queries"});
+        if method == "MP2" {
+            fit["gallery_bank"] = json!("g");
+        }
+        served.did("PUT", &format!("/collections/c/corrections/{method}"), &fit);
+        let hubness = json!({"correction": method, "explain": true});
+        let found = ask(&served, &json!({"query": [0.9, 0.1], "limit": 3, "hubness": hubness}));
+        let hits = found["points"].as_array().expect("points");
+        assert_eq!(hits.len(), 3, "{found}");
+        assert!(hits.iter().all(|hit| hit["bias"].is_null() && hit["scale"].is_null()), "{found}");
+        assert!(hits.iter().all(|hit| hit["score"].is_number() && hit["raw_score"].is_number()), "{found}");
+        assert_eq!(hits[0]["id"], "a", "the hub is farther from the query than from its bank: {found}");
+        let plan = found["explain"]["plan"].as_str().expect("a plan");
+        assert!(plan.contains(&format!("score each by {method}")), "{plan}");
+        let hubness = json!({"correction": method, "weight": 0.5});
+        let body = json!({"query": [0.9, 0.1], "hubness": hubness}).to_string();
+        let refused = served.send(
+            "POST",
+            "/collections/c/points/query",
+            Some("application/json"),
+            Some(body.as_bytes()),
+        );
+        assert_eq!((refused.status, &refused.body["code"]), (422, &json!("invalid_weight")));
+        let detail = refused.body["detail"].as_str().expect("a reason");
+        assert!(detail.starts_with(method) && detail.contains("wanted 1"), "{detail}");
+    }
+    let ranks = ask(&served, &json!({"query": [0.9, 0.1], "limit": 3, "hubness": {"correction": "GC"}}));
+    let scores: Vec<_> =
+        ranks["points"].as_array().expect("points").iter().map(|it| it["score"].as_f64()).collect();
+    assert_eq!(scores, [Some(0.0), Some(-3.0), Some(-3.0)]);
+}

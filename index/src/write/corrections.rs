@@ -152,10 +152,7 @@ fn check(state: &State, input: &FitInput) -> Result<(), WriteError> {
     if let Some(reason) = input.method.refuses(state.config.metric) {
         return Err(WriteError::Metric { method, metric: state.config.metric, reason });
     }
-    let terms = input.method.statistics(state.config.metric);
-    let wanted = terms.iter().map(|term| (term.bank, term.statistic.neighbours()));
-    let beside = terms.iter().filter_map(|term| Some((term.statistic.beside()?, None)));
-    for (kind, neighbours) in wanted.chain(beside) {
+    for (kind, wanted) in input.method.banks(state.config.metric) {
         let Some(name) = bank_of(input, kind) else {
             return Err(WriteError::NoBank { method, kind });
         };
@@ -168,8 +165,7 @@ fn check(state: &State, input: &FitInput) -> Result<(), WriteError> {
             return Err(WriteError::EmptyBank { bank: name.clone() });
         }
         // Entries count by weight, but a bank that was weakened has no fewer of them.
-        let is_beyond = |wanted: &usize| *wanted > found && *wanted as f64 > bank.total();
-        if let Some(wanted) = neighbours.filter(is_beyond) {
+        if wanted > found && wanted as f64 > bank.total() {
             return Err(WriteError::MoreThanBank { method, wanted, bank: name.clone(), found });
         }
     }

@@ -118,7 +118,7 @@ impl Draft<'_> {
                 self.put_state(number, row, state);
                 let set = self.next.sets.get_mut(&number);
                 if let Some(Fitting::Column { column, .. }) = set.map(|set| &mut set.fitted) {
-                    column.push(statistic.value(state, &bank.vectors));
+                    column.push(statistic.value(state, &bank.vectors), state.largest());
                 }
             }
         }

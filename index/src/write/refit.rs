@@ -42,17 +42,17 @@ impl Fit<'_> {
         shards.dedup();
         let statistics: Vec<Statistic> = columns.iter().map(|column| column.1).collect();
         for shard in shards {
-            let sums = statistics.iter().copied().filter(|statistic| statistic.neighbours().is_none());
+            let sums = statistics.iter().copied().filter(|statistic| statistic.is_sum());
             let sums: Vec<Statistic> = sums.collect();
             let mut entries = shard_entries(shard);
             entries.end = entries.end.min(self.bank.vectors.len());
             let anew = self.over(|points, bank| fit_entries(points, 0, bank, entries, &sums));
-            let changed = columns.iter_mut().filter(|column| column.1.neighbours().is_none());
+            let changed = columns.iter_mut().filter(|column| column.1.is_sum());
             for ((_, _, states), anew) in changed.zip(&anew) {
                 states.iter_mut().zip(anew).for_each(|(state, anew)| state.replace_shard(shard, anew));
             }
         }
-        for (_, statistic, states) in columns.iter_mut().filter(|column| column.1.neighbours().is_some()) {
+        for (_, statistic, states) in columns.iter_mut().filter(|column| !column.1.is_sum()) {
             let rows = self.over(|points, bank| rows_holding(points, bank, removed, states));
             let rows: Vec<u32> = rows.into_iter().filter(|&row| self.state.live.contains(row)).collect();
             for (row, state) in rows.iter().zip(self.fit_some(&rows, *statistic)) {

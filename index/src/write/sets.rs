@@ -147,14 +147,16 @@ impl Draft<'_> {
             return Err(unknown_bank(&self.next, bank));
         };
         let values: Vec<f64> = states.iter().map(|state| statistic.value(state, &vectors)).collect();
-        let center = self.mean_over_live(&values);
-        let mut column = Column::new(center);
+        let center = if statistic.is_centred() { self.mean_over_live(&values) } else { 0.0 };
+        let mut column = Column::new(statistic, center, vectors.len());
         for (row, state) in (0..).zip(states) {
             let live = self.next.live.contains(row);
             if live {
                 self.put_hidden(STATES, &pair_key(number, row), &state.encode())?;
+                column.push(values[row as usize], state.largest());
+            } else {
+                column.push_gone();
             }
-            column.push(if live { values[row as usize] } else { center });
         }
         let fitted = Fitting::Column { statistic, column, potentials: potentials.map(Arc::new) };
         self.install(number, Set { bank: bank.clone(), absorbed, beside: beside.cloned(), fitted });

@@ -21,6 +21,8 @@ struct Fitted {
     info: CorrectionInfo,
     /// Of each column, the center's bits and those of the values of live rows.
     columns: Vec<(u64, Vec<u32>)>,
+    /// Of each column, the bits of the lists of live rows.
+    lists: Vec<Vec<Vec<u32>>>,
     /// For each live row, which gates it opens.
     gates: Vec<Vec<bool>>,
 }
@@ -49,6 +51,11 @@ pub(crate) fn dump(snapshot: &Snapshot) -> Dump {
             .map(|column| {
                 (column.center().to_bits(), rows.iter().map(|&row| column.at(row).to_bits()).collect())
             })
+            .collect(),
+        lists: correction
+            .columns()
+            .iter()
+            .map(|column| rows.iter().map(|&row| bits(column.list(row))).collect())
             .collect(),
         gates: rows.iter().map(|&row| correction.open(Some(row))).collect(),
     };

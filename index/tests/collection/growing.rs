@@ -14,7 +14,7 @@ const REFERENCES: usize = 40;
 /// What a fit needs at least.
 const FIRST: usize = 16;
 
-const LABELS: [&str; 14] = [
+const LABELS: [&str; 18] = [
     "IS(beta=20)",
     "NNN(alpha=1.0,k=16)",
     "CSLS(k=10)",
@@ -29,6 +29,10 @@ const LABELS: [&str; 14] = [
     "NICDM(k=5)",
     "ZScore",
     "DisSimLocal(k=4)",
+    "GC(k=8)",
+    "RatioMargin(k=4)",
+    "MP2",
+    "DualSoftmax(beta=20)",
 ];
 
 /// The methods that have a meaning under a metric.

@@ -16,5 +16,6 @@ mod reference;
 mod refusing;
 mod reopening;
 mod scanning;
+mod scored;
 mod walking;
 mod wordnet;

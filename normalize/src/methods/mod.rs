@@ -3,7 +3,10 @@
 mod centring;
 mod dissimilarity;
 mod dual;
+mod dual_softmax;
+mod global;
 mod inverted_softmax;
+mod margin;
 mod moments;
 mod neighbours;
 mod scaling;
@@ -12,7 +15,7 @@ mod sinkhorn;
 use crate::method::Recipe;
 
 /// Every method, in the order they are listed in.
-pub(crate) static RECIPES: [&dyn Recipe; 16] = [
+pub(crate) static RECIPES: [&dyn Recipe; 20] = [
     &inverted_softmax::InvertedSoftmax,
     &inverted_softmax::DynamicInvertedSoftmax,
     &neighbours::Csls,
@@ -29,4 +32,8 @@ pub(crate) static RECIPES: [&dyn Recipe; 16] = [
     &dissimilarity::DisSimLocal,
     &sinkhorn::SinkhornNormalisation,
     &sinkhorn::DualBankSinkhorn,
+    &global::GloballyCorrected,
+    &margin::RatioMargin,
+    &moments::TwoSidedProximity,
+    &dual_softmax::DualSoftmax,
 ];

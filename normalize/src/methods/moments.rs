@@ -2,8 +2,8 @@
 
 use dehub_vector::Metric;
 
-use crate::Statistic;
-use crate::method::{Parameter, Recipe, Term, Values};
+use crate::method::{Parameter, ParameterKind, Recipe, Term, Values};
+use crate::{Scorer, Statistic};
 
 /// `(s − μ_g)/σ_g`, with the mean and deviation of the similarities to the query bank.
 pub(crate) struct ZScore;
@@ -53,5 +53,36 @@ impl Recipe for MutualProximity {
 
     fn weights(&self, values: &Values, open: &[bool]) -> Vec<f64> {
         ZScore.weights(values, open)
+    }
+}
+
+/// The two-sided Gaussian mutual proximity `P(S_q < s) · P(S_g < s)` (Schnitzer et al., *Local and global
+/// scaling reduce hubs in space*, JMLR 2012), in the log domain. The point's moments are those of its
+/// similarities to the query bank, the query's those to the gallery bank, every entry counted.
+pub(crate) struct TwoSidedProximity;
+
+impl Recipe for TwoSidedProximity {
+    fn name(&self) -> &'static str {
+        "MP2"
+    }
+
+    fn parameters(&self) -> &'static [Parameter] {
+        const { &[Parameter::new("depth", ParameterKind::Depth, 0.0)] }
+    }
+
+    fn terms(&self, values: &Values, metric: Metric) -> Vec<Term> {
+        ZScore.terms(values, metric)
+    }
+
+    fn scale(&self, values: &Values, metric: Metric) -> Option<Term> {
+        ZScore.scale(values, metric)
+    }
+
+    fn weights(&self, values: &Values, open: &[bool]) -> Vec<f64> {
+        ZScore.weights(values, open)
+    }
+
+    fn scorer(&self, _values: &Values) -> Option<Scorer> {
+        Some(Scorer::MutualProximity)
     }
 }

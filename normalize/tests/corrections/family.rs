@@ -186,11 +186,13 @@ fn methods_that_scale_rank_as_published() {
 }
 
 #[test]
-fn a_method_that_needs_distances_refuses_the_inner_product() {
+fn a_method_without_meaning_under_a_metric_refuses_it() {
     for method in Method::all() {
         let refuses = method.refuses(Metric::Dot).is_some();
         assert_eq!(refuses, ["LS", "NICDM"].contains(&method.name()), "{method}");
-        assert_eq!((method.refuses(Metric::Cosine), method.refuses(Metric::Euclidean)), (None, None));
+        let refuses = method.refuses(Metric::Euclidean).is_some();
+        assert_eq!(refuses, ["RatioMargin", "DualSoftmax"].contains(&method.name()), "{method}");
+        assert_eq!(method.refuses(Metric::Cosine), None);
     }
 }
 
@@ -217,7 +219,7 @@ fn a_point_that_lies_on_its_neighbours_still_has_a_finite_score() {
 fn every_method_says_which_banks_it_takes() {
     let gallery: Vec<&str> =
         Method::all().filter(|method| method.uses(BankKind::Gallery)).map(|method| method.name()).collect();
-    assert_eq!(gallery, ["DualIS", "DualDIS", "Centring", "LocalCentring", "DBSN"]);
+    assert_eq!(gallery, ["DualIS", "DualDIS", "Centring", "LocalCentring", "DBSN", "MP2"]);
 }
 
 /// The potentials of points by the textbook iteration on the whole matrix, in 64 bits.

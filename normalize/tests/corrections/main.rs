@@ -11,4 +11,5 @@ mod oracle;
 mod perplexity;
 mod reference;
 mod rewrite;
+mod scorers;
 mod weights;

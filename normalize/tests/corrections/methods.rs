@@ -32,6 +32,7 @@ fn share() -> impl Strategy<Value = f64> {
 fn any_method() -> impl Strategy<Value = Method> {
     let value = |kind| match kind {
         ParameterKind::InverseTemperature | ParameterKind::Temperature => beta().boxed(),
+        ParameterKind::Depth => (0_usize..=65_536).prop_map(|depth| depth as f64).boxed(),
         ParameterKind::Count => k().prop_map(|k| k as f64).boxed(),
         ParameterKind::Weight => alpha().boxed(),
         ParameterKind::Share => share().boxed(),
@@ -49,7 +50,8 @@ fn any_method() -> impl Strategy<Value = Method> {
                     (name.to_owned(), value)
                 };
                 let mut parameters: Vec<(String, f64)> = names.iter().zip(values).map(value).collect();
-                parameters.extend([("floor".to_owned(), guard.0), ("shrink".to_owned(), guard.1)]);
+                let (floor, shrink) = if method.scorer().is_some() { (0.0, 0.0) } else { guard };
+                parameters.extend([("floor".to_owned(), floor), ("shrink".to_owned(), shrink)]);
                 Method::new(method.name(), &parameters).expect("values in range")
             })
         },
@@ -102,6 +104,13 @@ fn labels_as_people_write_them() {
         ("DualIS(b1=20,b2=3)", "DualIS(b1=20,b2=3)"),
         ("DualIS(beta_query=2, beta_gallery=3)", "DualIS(b1=2,b2=3)"),
         ("DUALDIS(b1=50)", "DualDIS(b1=50,b2=20,k=1)"),
+        ("gc", "GC(k=64)"),
+        ("ratiomargin", "RatioMargin(k=4)"),
+        ("mp2", "MP2"),
+        ("MP2(depth=0)", "MP2"),
+        ("mp2(depth=500)", "MP2(depth=500)"),
+        ("DualSoftmax", "DualSoftmax(beta=20)"),
+        ("GC(floor=0)", "GC(k=64)"),
     ];
     for (text, label) in cases {
         assert_eq!(text.parse::<Method>().map(|method| method.to_string()), Ok(label.to_owned()), "{text}");
@@ -140,6 +149,12 @@ fn a_bad_label_is_answered_by_name() {
         ("NNN(alpha=-0.1)", "wanted a number from 0 to 1000"),
         ("NNN(alpha=inf)", "wanted a number from 0 to 1000"),
         ("DualIS(b1=b2=0)", range),
+        ("GC(k=0)", whole),
+        ("MP2(depth=-1)", "wanted a whole number from 0 to 65536"),
+        ("MP2(depth=1.5)", "wanted a whole number from 0 to 65536"),
+        ("MP2(k=1)", "MP2 has no parameter `k`: wanted depth"),
+        ("GC(floor=0.1)", "GC ranks by a score of its own and has no biases to guard: `floor` is 0.1"),
+        ("DualSoftmax(shrink=0.5)", "has no biases to guard: `shrink` is 0.5, wanted 0"),
     ];
     for (label, says) in cases {
         let error = label.parse::<Method>().expect_err(label).to_string();
@@ -176,4 +191,14 @@ fn weights_follow_the_gates() {
     assert_eq!(weights("DualDIS(b1=30,b2=10)", &[true, false]), [1.0, 0.0]);
     assert_eq!(weights("DualDIS(b1=30,b2=10)", &[false, true]), [0.0, 1.0]);
     assert_eq!(weights("DualDIS(b1=30,b2=10)", &[false, false]), [0.0, 0.0]);
+}
+
+#[test]
+fn candidates_are_ten_for_an_answer_and_a_hundred_at_least_unless_the_depth_says_otherwise() {
+    let depth = |label: &str, limit| label.parse::<Method>().expect("a label").depth(limit);
+    for label in ["MP2", "GC", "RatioMargin", "DualSoftmax"] {
+        assert_eq!([1, 10, 11, 500].map(|limit| depth(label, limit)), [100, 100, 110, 5000], "{label}");
+    }
+    assert_eq!([1, 10, 11].map(|limit| depth("MP2(depth=10)", limit)), [10, 10, 11]);
+    assert_eq!(depth("DualSoftmax(depth=700)", 10), 700);
 }

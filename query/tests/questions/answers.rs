@@ -25,12 +25,13 @@ fn methods(metric: Metric) -> Vec<&'static str> {
 }
 
 /// A hit's row, score, raw score and bias, bit for bit.
-type Bits = (u32, u32, u32, u32);
+type Bits = (u32, u32, u32, Option<u32>);
 
 /// The parts of a response that do not say how many queries it was answered with.
 fn essence(response: &Response) -> (Vec<Bits>, Option<bool>) {
-    let bits =
-        |hit: &dehub_query::Hit| (hit.row, hit.score.to_bits(), hit.raw_score.to_bits(), hit.bias.to_bits());
+    let bits = |hit: &dehub_query::Hit| {
+        (hit.row, hit.score.to_bits(), hit.raw_score.to_bits(), hit.bias.map(f32::to_bits))
+    };
     (response.hits.iter().map(bits).collect(), response.gate_open)
 }
 
@@ -69,7 +70,11 @@ fn every_hit_adds_up_and_hits_are_in_order() {
                 run(&snapshot, &[query(vector, 300, Some(method), Search::Exact)]).expect("an answer");
             let hits = &response[0].hits;
             assert_eq!(hits.len(), 300);
-            assert!(hits.iter().all(|hit| hit.score == hit.raw_score * hit.scale - hit.bias), "{method}");
+            let adds_up = |hit: &dehub_query::Hit| {
+                let (bias, scale) = (hit.bias.expect("it has one"), hit.scale.expect("it has one"));
+                hit.score == hit.raw_score * scale - bias
+            };
+            assert!(hits.iter().all(adds_up), "{method}");
             assert!(hits.is_sorted_by(|a, b| a.score > b.score || (a.score == b.score && a.row < b.row)));
         }
     }

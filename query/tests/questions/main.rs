@@ -4,6 +4,7 @@ mod answers;
 mod drift;
 mod measures;
 mod plans;
+mod scored;
 mod staleness;
 mod tuning;
 

@@ -120,11 +120,17 @@ fn check_alarm(command: &Import, collection: &Collection) -> anyhow::Result<()> 
     if !(0.0..=1.0).contains(&command.alarm_rate) {
         bail!("--alarm-rate is {}, wanted a number from 0 to 1", command.alarm_rate);
     }
-    match &command.alarm {
-        Some(name) if collection.snapshot().correction(name).is_none() => {
-            bail!("there is no correction `{name}` to raise alarms by; nothing was stored")
+    let Some(name) = &command.alarm else { return Ok(()) };
+    match collection.snapshot().correction(name) {
+        None => bail!("there is no correction `{name}` to raise alarms by; nothing was stored"),
+        Some(correction) if correction.scorer().is_some() => {
+            let method = &correction.info().method;
+            bail!(
+                "{method} ranks by a score of its own and gives points no biases to raise alarms by: name \
+                 another correction; nothing was stored"
+            )
         }
-        _ => Ok(()),
+        Some(_) => Ok(()),
     }
 }
 

@@ -95,8 +95,8 @@ fn hit_json(hit: &Hit, point: &Point) -> Value {
         "id": point.id,
         "score": shortest(hit.score),
         "raw_score": shortest(hit.raw_score),
-        "bias": shortest(hit.bias),
-        "scale": shortest(hit.scale),
+        "bias": hit.bias.map(shortest),
+        "scale": hit.scale.map(shortest),
         "text": point.text,
         "payload": payload,
     })
@@ -175,7 +175,7 @@ pub(crate) fn hits_table(hits: &[Hit], points: &[Point], raw_ranks: Option<&[u32
             shortened(point.text.as_deref().unwrap_or("")),
             format!("{:.4}", hit.score),
             format!("{:.4}", hit.raw_score),
-            format!("{:+.4}", hit.bias),
+            hit.bias.map_or(String::new(), |bias| format!("{bias:+.4}")),
             was,
         ]
     });

@@ -196,3 +196,25 @@ fn a_planted_hub_raises_an_alarm_when_it_is_imported() {
     let unknown = dehub.run(&["import", "wordnet", &hub, "--alarm", "none such"]);
     assert!(unknown.code == 1 && unknown.stderr.contains("`none such`"), "{}", unknown.stderr);
 }
+
+#[test]
+fn a_score_that_is_no_bias_is_explained_and_raises_no_alarm() {
+    let dehub = wordnet("950");
+    dehub.ok(&["fit", "wordnet", "-m", "GC(k=32)", "-m", "RatioMargin"]);
+    let queries = testdata("wordnet/queries_test.npy");
+    let search = ["search", "wordnet", "--queries", &queries, "-k", "3", "--correction", "GC(k=32)"];
+    let found = dehub.json(&search);
+    assert!(found["plan"].as_str().expect("a plan").contains("by GC(k=32)"), "{found}");
+    assert!(found["points"][0]["bias"].is_null(), "{found}");
+    assert!(dehub.ok(&[&search[..], &["--explain"]].concat()).stdout.contains("raw rank"));
+    let halved = dehub.run(&[&search[..], &["--weight", "0.5"]].concat());
+    assert!(halved.code == 1 && halved.stderr.contains("wanted 1, or 0"), "{}", halved.stderr);
+    let vector: Vec<f32> = vec![1.0; 128];
+    let point = dehub.file("point.jsonl", serde_json::json!({ "id": "new", "vector": vector }).to_string());
+    let alarmed = dehub.run(&["import", "wordnet", &point, "--alarm", "RatioMargin(k=4)"]);
+    assert!(alarmed.code == 1 && alarmed.stderr.contains("nothing was stored"), "{}", alarmed.stderr);
+    let biases = dehub.json(&["hubs", "wordnet", "--explain", "n14152279"]);
+    let methods: Vec<&str> =
+        biases["biases"].as_array().expect("a list").iter().filter_map(|it| it["method"].as_str()).collect();
+    assert!(!methods.is_empty() && methods.iter().all(|it| !it.starts_with("GC")), "{methods:?}");
+}
