@@ -1,6 +1,6 @@
 //! Banks: named reference vectors that corrections are fitted from.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use dehub_normalize::BankKind;
@@ -78,6 +78,16 @@ impl Bank {
         hasher.update(&id.map(id_key).unwrap_or_default());
         self.hash = hasher.finalize();
         self.vectors.push(vector);
+    }
+
+    /// The same bank without some of its entries; those that stay keep their order.
+    pub(crate) fn without(&self, excluded: &HashSet<u32>) -> Bank {
+        let ids: HashMap<u32, &PointId> = self.by_id.iter().map(|(id, &entry)| (entry, id)).collect();
+        let mut kept = Bank::new(self.number, self.kind, self.vectors.width());
+        for entry in (0..self.entries()).filter(|entry| !excluded.contains(entry)) {
+            kept.push(ids.get(&entry).copied(), self.vectors.row(entry as usize));
+        }
+        kept
     }
 
     /// The entry that is the point `id`, for a gallery bank.

@@ -1,15 +1,18 @@
 //! What a reader sees: one state of a collection that never changes under it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use dehub_store::OwnedView;
 use dehub_vector::{Chunked, Metric, PointId, Vector, dot};
 
 use crate::graph::Graph;
+use crate::quarantine::Quarantine;
 use crate::record::{IDS, POINTS, damaged, id_key, read_point, read_u32, row_key};
 use crate::row_set::RowSet;
-use crate::{BankInfo, CollectionConfig, Correction, Name, Point, ReadError};
+use crate::{
+    BankInfo, CollectionConfig, Correction, DefaultCorrection, HeldPoint, HubRule, Name, Point, ReadError,
+};
 
 /// An immutable state of a collection, after some commit and before the next.
 pub struct Snapshot {
@@ -24,7 +27,11 @@ pub struct Snapshot {
     pub(crate) live: RowSet,
     pub(crate) graph: Option<Arc<Graph>>,
     pub(crate) banks: BTreeMap<Name, (BankInfo, Chunked)>,
+    /// Id → entry, of each bank.
+    pub(crate) bank_ids: BTreeMap<Name, Arc<HashMap<PointId, u32>>>,
     pub(crate) corrections: BTreeMap<Name, Correction>,
+    pub(crate) default: Option<DefaultCorrection>,
+    pub(crate) quarantine: Quarantine,
 }
 
 /// The gallery in numbers.
@@ -152,6 +159,16 @@ impl Snapshot {
         (0..taken).map(|place| Vector::stored(vectors.row(place * len / taken))).collect()
     }
 
+    /// The id of each entry of a bank, of those that have one; none if the bank does not exist.
+    pub fn bank_ids(&self, name: &Name) -> Vec<Option<PointId>> {
+        let Some((info, _)) = self.banks.get(name) else { return Vec::new() };
+        let mut ids = vec![None; info.entries];
+        for (id, &entry) in self.bank_ids.get(name).iter().flat_map(|by_id| by_id.iter()) {
+            ids[entry as usize] = Some(id.clone());
+        }
+        ids
+    }
+
     /// The correction with this name.
     pub fn correction(&self, name: &str) -> Option<&Correction> {
         self.corrections.iter().find(|(own, _)| own.as_str() == name).map(|(_, correction)| correction)
@@ -160,5 +177,20 @@ impl Snapshot {
     /// The corrections, by name.
     pub fn corrections(&self) -> impl ExactSizeIterator<Item = &Correction> {
         self.corrections.values()
+    }
+
+    /// What queries that name no correction are ranked by; `None` for raw.
+    pub fn default_correction(&self) -> Option<&DefaultCorrection> {
+        self.default.as_ref()
+    }
+
+    /// The rule by which new points are put in quarantine, if there is one.
+    pub fn quarantine_rule(&self) -> Option<&HubRule> {
+        self.quarantine.rule.as_ref()
+    }
+
+    /// The points in quarantine, in the order of their ids. They are not among [`Snapshot::rows`].
+    pub fn quarantined(&self) -> impl ExactSizeIterator<Item = &HeldPoint> {
+        self.quarantine.held.values()
     }
 }

@@ -68,6 +68,14 @@ pub enum QueryError {
     /// There are no queries, so nothing can be measured.
     #[error("there are no queries{0}")]
     NoQueries(&'static str),
+    /// What was asked about a correction has no answer for its method.
+    #[error("{method}: {reason}")]
+    Unsuited {
+        /// The method.
+        method: String,
+        /// What does not fit.
+        reason: &'static str,
+    },
     /// A point could not be read.
     #[error(transparent)]
     Read(#[from] ReadError),
@@ -87,6 +95,7 @@ impl QueryError {
             | QueryError::Weight { .. }
             | QueryError::BatchTooLarge { .. }
             | QueryError::NoPoints
+            | QueryError::Unsuited { .. }
             | QueryError::NoQueries(_) => Blame::Caller,
         }
     }

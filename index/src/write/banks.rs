@@ -140,7 +140,7 @@ impl Draft<'_> {
     }
 }
 
-pub(super) fn unknown_bank(state: &State, name: &Name) -> WriteError {
+pub(crate) fn unknown_bank(state: &State, name: &Name) -> WriteError {
     let found: Vec<_> = state.banks.keys().map(Name::as_str).collect();
     let found = if found.is_empty() { "none".to_owned() } else { found.join(", ") };
     WriteError::UnknownBank { bank: name.clone(), found }

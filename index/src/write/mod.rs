@@ -5,7 +5,9 @@
 
 mod banks;
 mod corrections;
+mod defaults;
 mod points;
+mod quarantine;
 mod sets;
 
 use std::collections::HashMap;
@@ -22,6 +24,7 @@ use crate::record::{
 use crate::state::{Set, State};
 use crate::{Name, WriteError};
 
+pub(crate) use banks::unknown_bank;
 pub use corrections::FitInput;
 
 /// Hidden data is committed in pieces of this size, a small part of the store's limit.

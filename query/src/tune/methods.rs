@@ -87,6 +87,22 @@ pub fn tune_methods(entries: usize, deviation: f64) -> TuneMethods {
     TuneMethods { methods: bare(fitting), left_out: bare(large) }
 }
 
+/// The share of points that a floor is under in [`auto_methods`].
+const FLOOR: f64 = 0.1;
+
+/// The methods of [`tune_methods`], each with a floor under its lowest tenth of biases: what the bank
+/// hardly knows is not promoted above everything.
+pub fn auto_methods(entries: usize, deviation: f64) -> TuneMethods {
+    let floored = |method: Method| {
+        let parameters = method.parameters().chain([("floor", FLOOR)]);
+        let parameters: Vec<_> = parameters.map(|(name, value)| (name.to_owned(), value)).collect();
+        Method::new(method.name(), &parameters).expect("every method takes a floor")
+    };
+    let TuneMethods { methods, left_out } = tune_methods(entries, deviation);
+    let floored = |list: Vec<Method>| list.into_iter().map(floored).collect();
+    TuneMethods { methods: floored(methods), left_out: floored(left_out) }
+}
+
 fn three_digits(number: f64) -> f64 {
     format!("{number:.2e}").parse().unwrap_or(number)
 }
