@@ -32,4 +32,5 @@ pub use tune::{
     tune_by_pairs, tune_methods,
 };
 
+pub use dehub_eval::Qrels;
 pub use dehub_normalize::{BankKind, Method, MethodError};

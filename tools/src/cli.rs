@@ -48,6 +48,10 @@ pub(crate) enum Command {
     Eval(Eval),
     /// Choose a correction, or none, by what each does to recent or judged queries.
     Tune(Tune),
+    /// Show, set or clear the correction that ranks queries which name none.
+    Default(Default),
+    /// Hold new points that look like hubs, and release or drop them.
+    Quarantine(Quarantine),
     /// Show the collections, or one of them.
     Info(Info),
     /// Delete points, a correction, or a whole collection.
@@ -161,7 +165,7 @@ pub(crate) struct Fit {
     pub collection: String,
     /// A method with its parameters, such as "IS(beta=20)"; may be repeated. Methods: IS, DIS, CSLS, NNN,
     /// DualIS, DualDIS, DN, Centring, LocalCentring, LS, NICDM, ZScore, MP, DisSimLocal, SN; each also takes
-    /// floor and shrink.
+    /// floor and shrink. "auto" chooses one by --queries, as tune does, among IS, NNN and CSLS with a floor.
     #[arg(long, short, required = true, value_name = "METHOD")]
     pub method: Vec<String>,
     /// The query bank [default: the only one].
@@ -173,9 +177,93 @@ pub(crate) struct Fit {
     /// The correction's name, when one method is given [default: the method].
     #[arg(long, value_name = "NAME")]
     pub name: Option<String>,
-    /// Unlabelled queries to show the change on [default: the bank's own].
+    /// Make the correction the default, if it passes the veto: --queries decide, as with tune.
+    #[arg(long)]
+    pub default: bool,
+    /// With auto, fit the best method even if the choice is none; with --default, pass over the veto.
+    #[arg(long)]
+    pub force: bool,
+    /// Unlabelled queries to show the change on [default: the bank's own], and for auto and --default to
+    /// decide by.
     #[arg(long, value_name = "FILE")]
     pub queries: Option<PathBuf>,
+    #[command(flatten)]
+    pub format: VectorFile,
+    #[command(flatten)]
+    pub trial: Trial,
+}
+
+/// How a choice by queries is made.
+#[derive(Debug, Args)]
+pub(crate) struct Trial {
+    /// Judgements in TREC form: query, 0, point, relevance. Without them hubness decides.
+    #[arg(long, value_name = "FILE", requires = "queries")]
+    pub qrels: Option<PathBuf>,
+    /// Decides the draws of the resampling.
+    #[arg(long, default_value_t = 0)]
+    pub seed: u64,
+    /// Rounds of resampling.
+    #[arg(long, value_name = "N", default_value_t = 1000)]
+    pub rounds: usize,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Default {
+    /// The collection.
+    pub collection: String,
+    /// The correction to make the default; without it the present default is shown.
+    pub correction: Option<String>,
+    /// Queries as users ask them, none of them in the bank: the correction becomes the default only if it
+    /// does them good.
+    #[arg(long, value_name = "FILE", requires = "correction")]
+    pub queries: Option<PathBuf>,
+    #[command(flatten)]
+    pub format: VectorFile,
+    #[command(flatten)]
+    pub trial: Trial,
+    /// Make it the default against the verdict, or without one. The default is shown as forced.
+    #[arg(long, requires = "correction")]
+    pub force: bool,
+    /// Rank queries that name no correction by raw similarity again.
+    #[arg(long, conflicts_with_all = ["correction", "queries", "force"])]
+    pub clear: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Quarantine {
+    /// The collection.
+    pub collection: String,
+    /// What to do [default: list].
+    #[command(subcommand)]
+    pub action: Option<QuarantineAction>,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum QuarantineAction {
+    /// List the points in quarantine, and the rule.
+    List,
+    /// Test every new point from now on.
+    On {
+        /// The correction by whose biases hubs are told.
+        correction: String,
+        /// The share of false alarms to allow among all alarms of a write.
+        #[arg(long, default_value_t = 0.01)]
+        rate: f64,
+    },
+    /// Test no more; what is held stays so.
+    Off,
+    /// Make points ordinary ones.
+    Release {
+        /// Their ids. Digits mean a number.
+        #[arg(required = true, allow_hyphen_values = true)]
+        ids: Vec<String>,
+    },
+    /// Drop points for good.
+    Drop {
+        /// Their ids. Digits mean a number.
+        #[arg(required = true, allow_hyphen_values = true)]
+        ids: Vec<String>,
+    },
 }
 
 #[derive(Debug, Args)]
@@ -199,7 +287,7 @@ pub(crate) struct Search {
     /// How many points [default: 10].
     #[arg(long, short, visible_alias = "limit")]
     pub k: Option<usize>,
-    /// Rank by this correction.
+    /// Rank by this correction; none or raw means raw [default: the collection's default, or raw].
     #[arg(long, value_name = "NAME")]
     pub correction: Option<String>,
     /// A factor on the correction's bias: 1 as fitted, 0 raw.
@@ -276,25 +364,25 @@ pub(crate) struct Tune {
     pub queries: Option<PathBuf>,
     #[command(flatten)]
     pub format: VectorFile,
-    /// Judgements in TREC form: query, 0, point, relevance. Without them hubness decides.
-    #[arg(long, value_name = "FILE", requires = "queries")]
-    pub qrels: Option<PathBuf>,
+    /// Choose by the bank itself: judgements in TREC form whose queries are ids of bank entries. Each fifth
+    /// of them is asked of corrections that are fitted without it.
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["queries", "qrels"])]
+    pub pairs: Option<PathBuf>,
+    #[command(flatten)]
+    pub trial: Trial,
     /// A method to choose from, with its parameters [default: IS, NNN and CSLS over a grid, and IS at the
     /// scale of the scores]; may be repeated.
     #[arg(long, short, value_name = "METHOD")]
     pub method: Vec<String>,
-    /// Decides the draws of the resampling.
-    #[arg(long, default_value_t = 0)]
-    pub seed: u64,
-    /// Rounds of resampling.
-    #[arg(long, value_name = "N", default_value_t = 1000)]
-    pub rounds: usize,
     /// Fit the choice under this name, if there is one. It serves those who ask for it.
     #[arg(long, value_name = "NAME")]
     pub install: Option<String>,
     /// Fit the best correction even if the choice is none.
     #[arg(long, requires = "install")]
     pub force: bool,
+    /// Make what is installed the default of the collection.
+    #[arg(long, requires = "install")]
+    pub default: bool,
 }
 
 #[derive(Debug, Args)]

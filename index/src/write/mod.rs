@@ -59,7 +59,10 @@ impl<'a> Draft<'a> {
 
     /// A write that will not be committed: only its next state is of interest.
     pub(crate) fn rehearsal(store: &'a Store, state: &State) -> Draft<'a> {
-        Draft { is_rehearsal: true, ..Draft::new(store, state) }
+        let mut draft = Draft { is_rehearsal: true, ..Draft::new(store, state) };
+        // Nothing comes of it, so it may replace even what is the default.
+        draft.next.default = None;
+        draft
     }
 
     /// Makes the write durable and gives the state that is now true.

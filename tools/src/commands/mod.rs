@@ -2,6 +2,7 @@
 
 pub(crate) mod bank;
 pub(crate) mod create;
+pub(crate) mod default;
 pub(crate) mod delete;
 pub(crate) mod demo;
 pub(crate) mod eval;
@@ -9,8 +10,10 @@ pub(crate) mod fit;
 pub(crate) mod hubs;
 pub(crate) mod import;
 pub(crate) mod info;
+pub(crate) mod quarantine;
 pub(crate) mod search;
 pub(crate) mod serve;
+pub(crate) mod trial;
 pub(crate) mod tune;
 
 use std::sync::Arc;

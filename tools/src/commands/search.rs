@@ -69,10 +69,7 @@ fn source(command: &cli::Search) -> anyhow::Result<Source> {
 }
 
 fn settings(command: &cli::Search) -> Settings {
-    let ranking = match &command.correction {
-        None => Ranking::Raw,
-        Some(correction) => Ranking::Corrected { correction: correction.clone(), weight: command.weight },
-    };
+    let ranking = Ranking::named(command.correction.clone(), command.weight);
     let search = match (command.exact, command.ef) {
         (true, _) => Search::Exact,
         (false, Some(effort)) => Search::Graph { effort },
