@@ -125,7 +125,9 @@ fn auto_task(task: &Task, collection: &Collection, body: Value) -> Result<Vec<u8
     let written = Written::Choice;
     let choice = choose(collection, &query_bank, given.evidence(), &given.options);
     let choice = choice.map_err(|error| match error {
-        TuneError::Fit(WriteError::UnknownBank { .. }) => errors::tune(&error, &written).at("/query_bank"),
+        TuneError::Fit(WriteError::UnknownBank { .. }) => {
+            errors::tune(&error, &written).unprocessable().at("/query_bank")
+        }
         _ => errors::tune(&error, &written),
     })?;
     let forced = choice.report.verdict.pick.is_none();

@@ -38,7 +38,7 @@ pub(crate) enum Command {
     Import(Import),
     /// Add reference vectors to a bank, or drop one.
     Bank(Bank),
-    /// Fit hubness corrections from a bank. They serve only those who ask for them.
+    /// Fit hubness corrections from a bank. They serve only those who ask for them, but for the default.
     Fit(Fit),
     /// Find the points nearest to a vector.
     Search(Search),
@@ -326,6 +326,14 @@ pub(crate) struct Hubs {
     /// Show instead what makes this point a hub: its biases and the bank entries nearest to it.
     #[arg(long, value_name = "ID", allow_hyphen_values = true)]
     pub explain: Option<String>,
+    /// Show instead how many queries one point reaches at a score, and how many IS and NNN(alpha=1) let it,
+    /// for the --correction named. Over the bank it is fitted from [default] the cap is a law.
+    #[arg(long, conflicts_with_all = ["explain", "sources"])]
+    pub exposure: bool,
+    /// Show instead what each source of the bank does to the biases of the --correction named: entries are
+    /// of one source if their ids are equal up to SEP. With --explain, its share in that point's bias too.
+    #[arg(long, value_name = "SEP", conflicts_with_all = ["queries", "bank"])]
+    pub sources: Option<String>,
 }
 
 #[derive(Debug, Args)]

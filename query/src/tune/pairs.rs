@@ -21,9 +21,10 @@ const FOLDS: usize = 5;
 ///
 /// The entries are cut in five parts. Those of a part are asked as judged queries of corrections fitted from
 /// the other four, so that every entry is asked once. They must be left out of the fit: an entry raises the
-/// bias of the point that answers it, so a correction that has seen it demotes its answer, as it will not
-/// for a new query, and lowers the hubness of the very queries it is measured on. An entry that is bit for
-/// bit another one is left out with it.
+/// biases of the points near it, that of its answer above all. So a correction that has seen it ranks it as
+/// it ranks no new query: too well where the bias is nearly that one entry (no point can score above 0, and
+/// the answer does score 0), and too badly where it is one of many. An entry that is bit for bit another one
+/// is left out with it.
 ///
 /// What is chosen is a method for the bank less a fifth; it is as good for all of the bank if its entries
 /// are like the queries to come.

@@ -1,9 +1,10 @@
 //! Answers: batches as singles, gates, explanations.
 
+use dehub_index::DefaultCorrection;
 use dehub_query::{Method, Query, Ranking, Response, Search, Settings, Source, explain, run};
 use dehub_vector::{Metric, PointId};
 
-use crate::{Bed, numbers, query};
+use crate::{Bed, name, numbers, query};
 
 const METHODS: [&str; 9] = [
     "IS(beta=20)",

@@ -1,7 +1,9 @@
 //! Questions on small collections whose answers can be worked out by hand or by brute force.
 
 mod answers;
+mod laws;
 mod measures;
+mod pairs;
 mod plans;
 mod tuning;
 

@@ -6,6 +6,7 @@ pub(crate) mod default;
 pub(crate) mod delete;
 pub(crate) mod demo;
 pub(crate) mod eval;
+mod exposure;
 pub(crate) mod fit;
 pub(crate) mod hubs;
 pub(crate) mod import;
@@ -13,6 +14,7 @@ pub(crate) mod info;
 pub(crate) mod quarantine;
 pub(crate) mod search;
 pub(crate) mod serve;
+mod sources;
 pub(crate) mod trial;
 pub(crate) mod tune;
 

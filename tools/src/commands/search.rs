@@ -21,6 +21,9 @@ pub(crate) fn run(context: &Context, command: &cli::Search) -> anyhow::Result<Ou
     let collection = context.collection(&command.collection)?;
     let snapshot = collection.snapshot();
     let query = Query { source: source(command)?, settings: settings(command) };
+    if query.settings.ranking == Ranking::Raw && (command.weight - 1.0).abs() > 0.0 {
+        bail!("--weight has no meaning without a correction to weigh");
+    }
     if command.explain {
         let explanation = explain(&snapshot, &query)?;
         show_explanation(context, &snapshot, &explanation)?;

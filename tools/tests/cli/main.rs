@@ -1,6 +1,7 @@
 //! The command line as a user meets it: every command is its own process.
 
 mod bad_input;
+mod choices;
 mod expected;
 mod serving;
 mod settings;
