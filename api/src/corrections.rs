@@ -124,11 +124,10 @@ fn auto_task(task: &Task, collection: &Collection, body: Value) -> Result<Vec<u8
     let given = given.ok_or_else(evidence::missing)?;
     let written = Written::Choice;
     let choice = choose(collection, &query_bank, given.evidence(), &given.options);
-    let choice = choice.map_err(|error| match error {
-        TuneError::Fit(WriteError::UnknownBank { .. }) => {
-            errors::tune(&error, &written).unprocessable().at("/query_bank")
-        }
-        _ => errors::tune(&error, &written),
+    let choice = choice.map_err(|error| {
+        let problem = errors::tune(&error, &written);
+        let is_bank = matches!(error, TuneError::Fit(WriteError::UnknownBank { .. }));
+        if is_bank { problem.unprocessable().at("/query_bank") } else { problem }
     })?;
     let forced = choice.report.verdict.pick.is_none();
     let row = choice.row(force);

@@ -244,7 +244,7 @@ pub(crate) fn query(error: &QueryError, asked: &[Asked]) -> Problem {
         QueryError::BatchTooLarge { found } => new(BATCH_TOO_LARGE).at("/searches").found(found),
         QueryError::NoPoints => new(NO_POINTS),
         QueryError::NoQueries(_) => new(EMPTY_BATCH).at("/searches"),
-        QueryError::Read(_) => by_blame(error.blame(), error.to_string()),
+        QueryError::Unsuited { .. } | QueryError::Read(_) => by_blame(error.blame(), error.to_string()),
         _ => by_blame(error.blame(), error.to_string()),
     }
 }
@@ -275,6 +275,7 @@ pub(crate) fn hubness(error: &QueryError) -> Problem {
         | QueryError::Effort
         | QueryError::Weight { .. }
         | QueryError::BatchTooLarge { .. }
+        | QueryError::Unsuited { .. }
         | QueryError::Read(_) => by_blame(error.blame(), error.to_string()),
         _ => by_blame(error.blame(), error.to_string()),
     }

@@ -1,9 +1,10 @@
 //! Where a bank's entries come from, and what each source does to the points.
 
-use std::collections::BTreeMap;
+use std::collections::BTreeSet;
 
-use dehub_index::{Correction, Snapshot};
+use dehub_index::{Correction, Name, Snapshot};
 use dehub_normalize::Statistic;
+use dehub_vector::PointId;
 use rayon::prelude::*;
 
 use crate::QueryError;
@@ -50,24 +51,14 @@ pub fn source_influences(
         _ => return Err(unsuited(correction)),
     };
     let weight = info.method.weights(&[true])[0];
-    let sources: Vec<String> = snapshot
-        .bank_ids(bank)
-        .iter()
-        .map(|id| {
-            let id = id.as_ref().map(ToString::to_string).unwrap_or_default();
-            id.split_once(separator).map_or(String::new(), |(source, _)| source.to_owned())
-        })
-        .collect();
-    let mut numbers: BTreeMap<&str, usize> = sources.iter().map(|source| (source.as_str(), 0)).collect();
-    (0..).zip(numbers.values_mut()).for_each(|(number, slot)| *slot = number);
-    if numbers.len() < 2 {
+    let Sources { names, groups } = Sources::of(snapshot, bank, separator);
+    let count = names.len();
+    if count < 2 {
         return Err(QueryError::Unsuited {
             method: info.method.to_string(),
             reason: "all entries of its bank are of one source: wanted ids with the separator, of two or more",
         });
     }
-    let groups: Vec<usize> = sources.iter().map(|source| numbers[source.as_str()]).collect();
-    let count = numbers.len();
     let queries = snapshot.bank_queries(bank, usize::MAX);
     let parts = |row: u32| -> Option<Vec<Part>> {
         let similarities: Vec<f64> =
@@ -99,19 +90,41 @@ pub fn source_influences(
     let chunks: Vec<Vec<(f64, usize)>> =
         rows.par_chunks(256).map(|rows| rows.iter().fold(none(), add)).collect();
     let of_row = row.and_then(parts);
-    let influence = |(source, &number): (&&str, &usize)| {
+    let influence = |(number, source): (usize, String)| {
         let mine = chunks.iter().map(|chunk| chunk[number]);
         let (change, mostly) = mine.fold((0.0, 0), |sum, it| (sum.0 + it.0, sum.1 + it.1));
         #[expect(clippy::cast_precision_loss, reason = "a count of points is far below 2^53")]
         SourceInfluence {
-            source: (*source).to_owned(),
+            source,
             entries: groups.iter().filter(|&&group| group == number).count(),
             share: of_row.as_ref().map(|parts| parts[number].share),
             mean_change: weight * change / rows.len() as f64,
             mostly,
         }
     };
-    Ok(numbers.iter().map(influence).collect())
+    Ok(names.into_iter().enumerate().map(influence).collect())
+}
+
+/// The sources of a bank's entries.
+struct Sources {
+    /// By name.
+    names: Vec<String>,
+    /// The place of each entry's source among the names.
+    groups: Vec<usize>,
+}
+
+impl Sources {
+    fn of(snapshot: &Snapshot, bank: &Name, separator: &str) -> Sources {
+        let source = |id: &Option<PointId>| {
+            let id = id.as_ref().map(ToString::to_string).unwrap_or_default();
+            id.split_once(separator).map_or(String::new(), |(source, _)| source.to_owned())
+        };
+        let sources: Vec<String> = snapshot.bank_ids(bank).iter().map(source).collect();
+        let names: Vec<String> = sources.iter().cloned().collect::<BTreeSet<_>>().into_iter().collect();
+        let place = |source: &String| names.partition_point(|name| name < source);
+        let groups = sources.iter().map(place).collect();
+        Sources { names, groups }
+    }
 }
 
 fn unsuited(correction: &Correction) -> QueryError {

@@ -51,13 +51,16 @@ fn ids(snapshot: &Snapshot, found: &Exposure) -> anyhow::Result<Vec<[String; 2]>
 }
 
 fn to_json(step: &ExposureStep, [corrected, raw]: &[String; 2]) -> Value {
-    let side = |reach: &Reach, id: &String| json!({ "largest": reach.largest, "id": id, "violations": reach.violations });
     json!({
         "threshold": step.threshold,
         "cap": step.cap,
         "corrected": side(&step.corrected, corrected),
         "raw": side(&step.raw, raw),
     })
+}
+
+fn side(reach: &Reach, id: &str) -> Value {
+    json!({ "largest": reach.largest, "id": id, "violations": reach.violations })
 }
 
 fn describe(command: &Hubs, found: &Exposure, ids: &[[String; 2]]) -> String {

@@ -61,12 +61,10 @@ fn list(context: &Context, command: &Quarantine, collection: &Collection) -> any
             vec![held.point.id.to_string(), text, held.correction.to_string(), bias, p]
         };
         let mut text = format!("{}\n", describe_rule(rule));
-        match snapshot.quarantined().len() {
-            0 => text += "No point is in quarantine.",
-            _ => {
-                text += &table(&["id", "text", "correction", "bias", "p"], 3, snapshot.quarantined().map(row))
-            }
+        if snapshot.quarantined().len() == 0 {
+            return text + "No point is in quarantine.";
         }
+        text += &table(&["id", "text", "correction", "bias", "p"], 3, snapshot.quarantined().map(row));
         text
     })?;
     Ok(())
