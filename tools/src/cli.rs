@@ -254,14 +254,14 @@ pub(crate) enum QuarantineAction {
     Off,
     /// Make points ordinary ones.
     Release {
-        /// Their ids. Digits mean a number.
-        #[arg(required = true, allow_hyphen_values = true)]
+        /// Their ids. Digits mean a number; ids that start with - come after --.
+        #[arg(required = true)]
         ids: Vec<String>,
     },
     /// Drop points for good.
     Drop {
-        /// Their ids. Digits mean a number.
-        #[arg(required = true, allow_hyphen_values = true)]
+        /// Their ids. Digits mean a number; ids that start with - come after --.
+        #[arg(required = true)]
         ids: Vec<String>,
     },
 }
