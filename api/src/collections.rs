@@ -10,8 +10,10 @@ use crate::banks::BankReply;
 use crate::call::{Call, Task};
 use crate::corrections::CorrectionReply;
 use crate::decode::{self, Fields, Place};
+use crate::defaults::DefaultReply;
 use crate::errors;
 use crate::problem::Problem;
+use crate::quarantine::QuarantineReply;
 
 #[derive(Serialize)]
 struct Listed {
@@ -34,6 +36,9 @@ struct Described {
     config: ConfigReply,
     banks: Vec<BankReply>,
     corrections: Vec<CorrectionReply>,
+    /// What queries that name no correction are ranked by; `null` for raw.
+    default_correction: Option<DefaultReply>,
+    quarantine: QuarantineReply,
     graph: GraphReply,
     /// The number of the newest commit.
     sequence: u64,
@@ -113,6 +118,8 @@ fn describe_task(task: &Task) -> Result<Vec<u8>, Problem> {
             .corrections()
             .map(|correction| CorrectionReply::new(correction.info()))
             .collect(),
+        default_correction: snapshot.default_correction().map(DefaultReply::new),
+        quarantine: QuarantineReply::new(&snapshot),
         graph: GraphReply {
             nodes: gallery.graph_nodes,
             delta: gallery.delta,

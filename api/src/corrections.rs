@@ -3,14 +3,15 @@
 use std::collections::BTreeMap;
 
 use actix_web::HttpResponse;
-use dehub_index::{CorrectionInfo, FitInput, Fitted, Name};
-use dehub_query::{BankKind, Method, MethodInput};
+use dehub_index::{Collection, CorrectionInfo, FitInput, Fitted, Name, Snapshot, WriteError};
+use dehub_query::{BankKind, Method, MethodInput, TuneError, choose};
 use serde::Serialize;
 use serde_json::Value;
 
 use crate::call::{Call, Task};
 use crate::decode::{self, Fields, Place};
 use crate::errors::{self, BANK_UNUSED, CORRECTION_DROPPED, INVALID_VALUE, UNKNOWN_CORRECTION, Written};
+use crate::evidence::{self, Given};
 use crate::problem::Problem;
 
 /// A correction in an answer.
@@ -78,6 +79,9 @@ pub(crate) async fn fit(call: Call) -> HttpResponse {
 
 fn fit_task(task: &Task, body: Value) -> Result<Vec<u8>, Problem> {
     let collection = task.collection()?;
+    if is_auto(&body) {
+        return auto_task(task, &collection, body);
+    }
     let Asked { mut input, method, pointers } = input(task.name("correction")?, body)?;
     let resolved = collection.snapshot().resolve(&method, input.query_bank.as_ref());
     let written = Written::Fit(&input, pointers.perplexity);
@@ -100,6 +104,64 @@ fn fit_task(task: &Task, body: Value) -> Result<Vec<u8>, Problem> {
     })
 }
 
+/// Whether a correction is to be chosen rather than named.
+fn is_auto(body: &Value) -> bool {
+    body.get("method").and_then(Value::as_str).is_some_and(|method| method.eq_ignore_ascii_case("auto"))
+}
+
+/// What a choice came to.
+#[derive(Serialize)]
+struct ChosenReply {
+    /// `null` if nothing was installed.
+    correction: Option<CorrectionReply>,
+    /// Whether it was installed against the verdict.
+    forced: bool,
+    /// Whether it is the default now.
+    is_default: bool,
+    verdict: Value,
+}
+
+/// `{"method": "auto", "query_bank", "queries", …}`: fits the choice, if there is one.
+fn auto_task(task: &Task, collection: &Collection, body: Value) -> Result<Vec<u8>, Problem> {
+    let name = task.name("correction")?;
+    let mut fields = Fields::new(body, Place::Body)?;
+    fields.required("method", decode::string)?;
+    let query_bank = fields.required("query_bank", decode::name)?;
+    let is_default = fields.optional("default", decode::flag)?.unwrap_or(false);
+    let force = fields.optional("force", decode::flag)?.unwrap_or(false);
+    let given = Given::read(&mut fields, &collection.snapshot(), Some(&query_bank))?;
+    fields.finish()?;
+    let given = given.ok_or_else(evidence::missing)?;
+    let written = Written::Choice;
+    let choice = choose(collection, &query_bank, given.evidence(), &given.options);
+    let choice = choice.map_err(|error| {
+        let problem = errors::tune(&error, &written);
+        let is_bank = matches!(error, TuneError::Fit(WriteError::UnknownBank { .. }));
+        if is_bank { problem.unprocessable().at("/query_bank") } else { problem }
+    })?;
+    let forced = choice.report.verdict.pick.is_none();
+    let row = choice.row(force);
+    if let Some(row) = row {
+        let input = choice.input(row, &name);
+        let written = Written::Fit(&input, "/method");
+        let done = if is_default {
+            let evidence = choice.report.evidence(row, &given.options);
+            collection.fit_as_default(&input, Some(&evidence), forced).map(drop)
+        } else {
+            collection.fit(std::slice::from_ref(&input)).map(drop)
+        };
+        done.map_err(|error| errors::write(&error, &written))?;
+    }
+    let snapshot = collection.snapshot();
+    let installed = row.and_then(|_| snapshot.correction(name.as_str()));
+    task.reply(&ChosenReply {
+        correction: installed.map(|correction| CorrectionReply::new(correction.info())),
+        forced: forced && row.is_some(),
+        is_default: is_default && row.is_some(),
+        verdict: given.verdict(&choice.report, &snapshot, Some(&query_bank)),
+    })
+}
+
 /// `GET /collections/{collection}/corrections`
 pub(crate) async fn list(call: Call) -> HttpResponse {
     call.answer(&[], |task| {
@@ -115,12 +177,8 @@ pub(crate) async fn describe(call: Call) -> HttpResponse {
     call.answer(&[], |task| {
         let snapshot = task.collection()?.snapshot();
         let name = task.name("correction")?;
-        let Some(correction) = snapshot.correction(name.as_str()) else {
-            let names: Vec<_> = snapshot.corrections().map(|one| one.info().name.as_str()).collect();
-            let found = if names.is_empty() { "none".to_owned() } else { names.join(", ") };
-            let detail = format!("there is no correction `{name}`; the collection has: {found}");
-            return Err(Problem::new(UNKNOWN_CORRECTION, detail));
-        };
+        let found = snapshot.correction(name.as_str());
+        let correction = found.ok_or_else(|| unknown(&snapshot, &name))?;
         task.reply(&CorrectionReply::new(correction.info()))
     })
     .await
@@ -135,6 +193,13 @@ pub(crate) async fn delete(call: Call) -> HttpResponse {
         task.reply(&true)
     })
     .await
+}
+
+/// The refusal of a correction that is not there.
+pub(crate) fn unknown(snapshot: &Snapshot, name: &Name) -> Problem {
+    let names: Vec<_> = snapshot.corrections().map(|one| one.info().name.as_str()).collect();
+    let found = if names.is_empty() { "none".to_owned() } else { names.join(", ") };
+    Problem::new(UNKNOWN_CORRECTION, format!("there is no correction `{name}`; the collection has: {found}"))
 }
 
 /// What to fit, and its method as it was asked for.

@@ -1,7 +1,7 @@
 //! The table of errors: each one's status and code, and the place in the body it is about.
 
 use dehub_index::{Blame, CatalogueError, ConfigError, FitInput, Name, OpenError, ReadError, WriteError};
-use dehub_query::{BankKind, MethodError, QueryError, Ranking, Search, Settings};
+use dehub_query::{BankKind, MethodError, QueryError, Ranking, Search, Settings, TuneError};
 use dehub_vector::{PointId, VectorError};
 
 use crate::problem::{Code, Problem};
@@ -24,6 +24,9 @@ pub(crate) const COLLECTION_EXISTS: Code = Code::new(409, "collection_exists", "
 pub(crate) const ENTRY_EXISTS: Code = Code::new(409, "entry_exists", "The bank entry exists");
 pub(crate) const BANK_IN_USE: Code = Code::new(409, "bank_in_use", "The bank is in use");
 
+const CORRECTION_IN_USE: Code = Code::new(409, "correction_in_use", "The correction is in use");
+const CORRECTION_CHANGED: Code = Code::new(409, "correction_changed", "The correction changed meanwhile");
+pub(crate) const VETOED: Code = Code::new(409, "vetoed", "The correction did not pass the veto");
 pub(crate) const CORRECTION_DROPPED: Code =
     Code::new(409, "correction_dropped", "The correction was dropped meanwhile");
 
@@ -49,6 +52,9 @@ pub(crate) const NOT_FINITE: Code = Code::new(422, "not_finite", "A number is no
 const ZERO_VECTOR: Code = Code::new(422, "zero_vector", "A vector has length 0");
 const VECTOR_TOO_LONG: Code = Code::new(422, "vector_too_long", "A vector's length is too large");
 const DUPLICATE_ID: Code = Code::new(422, "duplicate_id", "An id is given twice");
+pub(crate) const NOT_HELD: Code = Code::new(404, "not_in_quarantine", "The point is not in quarantine");
+const TOO_FEW_QUERIES: Code = Code::new(422, "too_few_queries", "There are too few queries to choose by");
+pub(crate) const NO_EVIDENCE: Code = Code::new(422, "no_evidence", "There is nothing to choose by");
 const TEXT_TOO_LONG: Code = Code::new(422, "text_too_long", "A text is too long");
 pub(crate) const PAYLOAD_TOO_LARGE: Code = Code::new(422, "payload_too_large", "A payload is too large");
 pub(crate) const BATCH_TOO_LARGE: Code = Code::new(422, "batch_too_large", "A batch is too large");
@@ -90,6 +96,8 @@ pub(crate) enum Written<'a> {
     Bank,
     /// `{"from_gallery": true}` of a bank.
     FromGallery,
+    /// `{"correction", …}` of the default or of the quarantine.
+    Choice,
     /// A correction, and where the parameter in question is.
     Fit(&'a FitInput, &'static str),
 }
@@ -169,7 +177,8 @@ pub(crate) fn write(error: &WriteError, written: &Written<'_>) -> Problem {
                 | Written::Batch
                 | Written::Ids
                 | Written::Bank
-                | Written::FromGallery => "/kind",
+                | Written::FromGallery
+                | Written::Choice => "/kind",
             };
             new(BANK_KIND).at(pointer).wanted(wanted).found(found)
         }
@@ -184,8 +193,20 @@ pub(crate) fn write(error: &WriteError, written: &Written<'_>) -> Problem {
         WriteError::MoreThanPoints { wanted, found, .. } => {
             new(MORE_THAN_POINTS).at(written.k_field()).wanted(format_args!("at most {found}")).found(wanted)
         }
-        WriteError::UnknownCorrection { .. } => new(UNKNOWN_CORRECTION),
+        WriteError::UnknownCorrection { correction, .. } => match written.correction() {
+            Some(pointer) => new(UNKNOWN_CORRECTION).unprocessable().at(pointer).found(correction),
+            None => new(UNKNOWN_CORRECTION),
+        },
         WriteError::BankInUse { .. } => new(BANK_IN_USE),
+        WriteError::CorrectionInUse { .. } => new(CORRECTION_IN_USE),
+        WriteError::Vetoed { .. } => new(VETOED),
+        WriteError::CorrectionChanged { .. } => new(CORRECTION_CHANGED),
+        WriteError::Rate { found } => new(INVALID_VALUE).at(written.rate()).wanted("0 to 1").found(found),
+        WriteError::NoBiases { correction, .. } => {
+            let pointer = written.correction().unwrap_or("/method");
+            new(INVALID_METHOD).at(pointer).found(correction)
+        }
+        WriteError::NotHeld { place, id } => new(NOT_HELD).unprocessable().at(written.id(*place)).found(id),
         WriteError::Commit(_) | WriteError::Read(_) | WriteError::GraphFile(_) => {
             by_blame(error.blame(), error.to_string())
         }
@@ -208,7 +229,7 @@ pub(crate) fn query(error: &QueryError, asked: &[Asked]) -> Problem {
         QueryError::UnknownPoint { place, id } => unknown_point(id).at(source(*place)).found(id),
         QueryError::UnknownCorrection { correction, .. } => {
             let names = |settings: &Settings| match &settings.ranking {
-                Ranking::Raw => false,
+                Ranking::Default | Ranking::Raw => false,
                 Ranking::Corrected { correction: own, .. } => own == correction,
             };
             let pointer = field(&names, "/hubness/correction");
@@ -226,7 +247,7 @@ pub(crate) fn query(error: &QueryError, asked: &[Asked]) -> Problem {
         }
         QueryError::Weight { found } | QueryError::NoStrength { found, .. } => {
             let has = |settings: &Settings| match &settings.ranking {
-                Ranking::Raw => false,
+                Ranking::Default | Ranking::Raw => false,
                 Ranking::Corrected { weight, .. } => weight == found,
             };
             new(INVALID_WEIGHT).at(field(&has, "/hubness/weight")).found(found)
@@ -234,7 +255,7 @@ pub(crate) fn query(error: &QueryError, asked: &[Asked]) -> Problem {
         QueryError::BatchTooLarge { found } => new(BATCH_TOO_LARGE).at("/searches").found(found),
         QueryError::NoPoints => new(NO_POINTS),
         QueryError::NoQueries(_) => new(EMPTY_BATCH).at("/searches"),
-        QueryError::Read(_) => by_blame(error.blame(), error.to_string()),
+        QueryError::Unsuited { .. } | QueryError::Read(_) => by_blame(error.blame(), error.to_string()),
         _ => by_blame(error.blame(), error.to_string()),
     }
 }
@@ -266,6 +287,7 @@ pub(crate) fn hubness(error: &QueryError) -> Problem {
         | QueryError::Weight { .. }
         | QueryError::NoStrength { .. }
         | QueryError::BatchTooLarge { .. }
+        | QueryError::Unsuited { .. }
         | QueryError::Read(_) => by_blame(error.blame(), error.to_string()),
         _ => by_blame(error.blame(), error.to_string()),
     }
@@ -299,6 +321,27 @@ pub(crate) fn method(error: &MethodError, given: &[(String, f64)]) -> Problem {
         MethodError::Syntax { found } => new(INVALID_METHOD).at("/method").found(found),
         _ => new(INVALID_METHOD).at("/method"),
     }
+}
+
+/// An error of a choice by queries that are in the body.
+pub(crate) fn tune(error: &TuneError, written: &Written<'_>) -> Problem {
+    let new = |code| Problem::new(code, error.to_string());
+    match error {
+        TuneError::TooFewQueries { found } => new(TOO_FEW_QUERIES).at("/queries").found(found),
+        TuneError::Rounds { found } => new(INVALID_VALUE).at("/rounds").found(found),
+        TuneError::Fit(error) => write(error, written),
+        TuneError::Query(QueryError::NoQueries(_)) => new(NO_EVIDENCE).at("/queries"),
+        TuneError::Query(error) => query(error, &[]),
+        TuneError::NoCorrections | TuneError::TooFewPairs { .. } => {
+            by_blame(error.blame(), error.to_string())
+        }
+        _ => by_blame(error.blame(), error.to_string()),
+    }
+}
+
+/// An error of one of the queries that are in the body.
+pub(crate) fn asked_vector(error: &VectorError, place: usize) -> Problem {
+    vector(error, format!("query {place}: {error}"), &format!("/queries/{place}"))
 }
 
 fn vector(error: &VectorError, detail: String, pointer: &str) -> Problem {
@@ -336,7 +379,9 @@ impl Written<'_> {
             Written::Points => format!("/points/{place}/vector"),
             Written::Batch => format!("/batch/vectors/{place}"),
             Written::Bank => format!("/vectors/{place}"),
-            Written::Path | Written::Ids | Written::FromGallery | Written::Fit(..) => self.list().to_owned(),
+            Written::Path | Written::Ids | Written::FromGallery | Written::Choice | Written::Fit(..) => {
+                self.list().to_owned()
+            }
         }
     }
 
@@ -346,7 +391,9 @@ impl Written<'_> {
             Written::Batch => format!("/batch/ids/{place}"),
             Written::Ids => format!("/points/{place}"),
             Written::Bank => format!("/ids/{place}"),
-            Written::Path | Written::FromGallery | Written::Fit(..) => self.list().to_owned(),
+            Written::Path | Written::FromGallery | Written::Choice | Written::Fit(..) => {
+                self.list().to_owned()
+            }
         }
     }
 
@@ -354,9 +401,12 @@ impl Written<'_> {
         match self {
             Written::Batch => format!("/batch/texts/{place}"),
             Written::Points => format!("/points/{place}/text"),
-            Written::Path | Written::Ids | Written::Bank | Written::FromGallery | Written::Fit(..) => {
-                self.list().to_owned()
-            }
+            Written::Path
+            | Written::Ids
+            | Written::Bank
+            | Written::FromGallery
+            | Written::Choice
+            | Written::Fit(..) => self.list().to_owned(),
         }
     }
 
@@ -367,7 +417,7 @@ impl Written<'_> {
             Written::Batch => "/batch",
             Written::Bank => "/vectors",
             Written::FromGallery => "/from_gallery",
-            Written::Path | Written::Fit(..) => "",
+            Written::Path | Written::Choice | Written::Fit(..) => "",
         }
     }
 
@@ -381,7 +431,26 @@ impl Written<'_> {
             | Written::Batch
             | Written::Ids
             | Written::Bank
+            | Written::Choice
             | Written::FromGallery => None,
+        }
+    }
+
+    /// The field that names a correction, if it is not in the path.
+    fn correction(&self) -> Option<&'static str> {
+        match self {
+            Written::Points | Written::Batch => Some("/alarm/correction"),
+            Written::Choice => Some("/correction"),
+            Written::Path | Written::Ids | Written::Bank | Written::FromGallery | Written::Fit(..) => None,
+        }
+    }
+
+    /// The field of a rate of false alarms.
+    fn rate(&self) -> &'static str {
+        match self {
+            Written::Points | Written::Batch => "/alarm/rate",
+            Written::Choice => "/rate",
+            Written::Path | Written::Ids | Written::Bank | Written::FromGallery | Written::Fit(..) => "",
         }
     }
 
@@ -393,6 +462,7 @@ impl Written<'_> {
             | Written::Batch
             | Written::Ids
             | Written::Bank
+            | Written::Choice
             | Written::FromGallery => "",
         }
     }

@@ -77,7 +77,7 @@ fn measure_task(task: &Task) -> Result<Vec<u8>, Problem> {
     if k == 0 && !snapshot.is_empty() {
         return Err(task.parameters.refused("k", "0", "a whole number from 1"));
     }
-    let correction = task.parameters.text("correction").filter(|&name| name != "none");
+    let correction = task.parameters.text("correction").filter(|&name| name != "none" && name != "raw");
     let mut rankings = vec![Ranking::Raw];
     rankings.extend(correction.map(Ranking::corrected));
     let queries = snapshot.bank_queries(&bank.name, QUERIES_MAX);

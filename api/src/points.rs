@@ -1,7 +1,7 @@
 //! Points: written, read by id, counted, deleted.
 
 use actix_web::HttpResponse;
-use dehub_index::{BATCH_POINTS_MAX, Point, PointInput, Receipt, Snapshot};
+use dehub_index::{BATCH_POINTS_MAX, HubRule, Point, PointAlarm, PointInput, Receipt, Snapshot};
 use dehub_vector::PointId;
 use serde::Serialize;
 use serde_json::Value;
@@ -22,22 +22,47 @@ pub(crate) struct WriteReply {
     replaced: Option<usize>,
     #[serde(skip_serializing_if = "Option::is_none")]
     deleted: Option<usize>,
+    /// The points that are hubs, if that was asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    alarms: Option<Vec<AlarmReply>>,
+    /// The points that are held, if new points are tested.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    quarantined: Option<Vec<AlarmReply>>,
+}
+
+/// A point that looks like a hub.
+#[derive(Serialize)]
+pub(crate) struct AlarmReply {
+    id: PointId,
+    bias: f32,
+    p: f64,
+}
+
+impl AlarmReply {
+    fn new(PointAlarm { id, bias, p }: PointAlarm) -> AlarmReply {
+        AlarmReply { id, bias, p }
+    }
 }
 
 impl WriteReply {
     pub(crate) fn upserted(receipt: &Receipt) -> WriteReply {
-        let (added, replaced) = (Some(receipt.added), Some(receipt.replaced));
-        WriteReply { operation_id: receipt.sequence, status: "completed", added, replaced, deleted: None }
+        WriteReply {
+            added: Some(receipt.added),
+            replaced: Some(receipt.replaced),
+            deleted: None,
+            ..WriteReply::deleted(receipt)
+        }
     }
 
     pub(crate) fn deleted(receipt: &Receipt) -> WriteReply {
-        let deleted = Some(receipt.deleted);
         WriteReply {
             operation_id: receipt.sequence,
             status: "completed",
             added: None,
             replaced: None,
-            deleted,
+            deleted: Some(receipt.deleted),
+            alarms: None,
+            quarantined: None,
         }
     }
 
@@ -107,10 +132,17 @@ struct Counted {
 pub(crate) async fn upsert(call: Call) -> HttpResponse {
     call.answer_body(&["wait"], |task, body| {
         let collection = task.collection()?;
-        let (points, written) = inputs(body)?;
-        let receipt = collection.upsert(&points).map_err(|error| errors::write(&error, &written))?;
+        let (points, rule, written) = inputs(body)?;
+        let done = collection.upsert_watched(&points, rule.as_ref());
+        let done = done.map_err(|error| errors::write(&error, &written))?;
         task.build_graph_if_due(&collection)?;
-        task.reply(&WriteReply::upserted(&receipt))
+        let listed = |alarms: Vec<PointAlarm>| alarms.into_iter().map(AlarmReply::new).collect();
+        task.reply(&WriteReply {
+            deleted: (done.receipt.deleted > 0).then_some(done.receipt.deleted),
+            alarms: rule.is_some().then(|| listed(done.alarms)),
+            quarantined: collection.snapshot().quarantine_rule().is_some().then(|| listed(done.held)),
+            ..WriteReply::upserted(&done.receipt)
+        })
     })
     .await
 }
@@ -180,8 +212,20 @@ fn found(snapshot: &Snapshot, ids: &[PointId], selection: Selection) -> Result<V
     points.into_iter().zip(&rows).map(reply).collect()
 }
 
-/// The points of an upsert, and where in the body they are.
-fn inputs(body: Value) -> Result<(Vec<PointInput>, Written<'static>), Problem> {
+/// The share of false alarms to allow unless a body says otherwise.
+const RATE_DEFAULT: f64 = 0.01;
+
+/// Reads `{"correction", "rate"}`.
+pub(crate) fn rule(value: Value, place: Place<'_>) -> Result<HubRule, Problem> {
+    let mut fields = Fields::new(value, place)?;
+    let correction = fields.required("correction", decode::name)?;
+    let rate = fields.optional("rate", decode::number)?.unwrap_or(RATE_DEFAULT);
+    fields.finish()?;
+    Ok(HubRule { correction, rate })
+}
+
+/// The points of an upsert, the rule to tell hubs by, and where in the body the points are.
+fn inputs(body: Value) -> Result<(Vec<PointInput>, Option<HubRule>, Written<'static>), Problem> {
     let mut fields = Fields::new(body, Place::Body)?;
     let (points, written) = match (fields.has("points"), fields.has("batch")) {
         (true, false) => (fields.required("points", points)?, Written::Points),
@@ -196,8 +240,9 @@ fn inputs(body: Value) -> Result<(Vec<PointInput>, Written<'static>), Problem> {
             ));
         }
     };
+    let alarm = fields.optional("alarm", rule)?;
     fields.finish()?;
-    Ok((points, written))
+    Ok((points, alarm, written))
 }
 
 fn points(value: Value, place: Place<'_>) -> Result<Vec<PointInput>, Problem> {
@@ -266,7 +311,7 @@ fn not_empty<T>(list: Vec<T>, place: Place<'_>) -> Result<Vec<T>, Problem> {
     Ok(list)
 }
 
-fn ids(value: Value, place: Place<'_>) -> Result<Vec<PointId>, Problem> {
+pub(crate) fn ids(value: Value, place: Place<'_>) -> Result<Vec<PointId>, Problem> {
     let ids = not_empty(decode::list(value, place, decode::id)?, place)?;
     if ids.len() > BATCH_POINTS_MAX {
         let found = ids.len();

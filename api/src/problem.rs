@@ -6,6 +6,7 @@ use actix_web::HttpResponse;
 use actix_web::http::StatusCode;
 use actix_web::http::header;
 use serde::Serialize;
+use serde_json::Value;
 
 /// The media type of every error.
 const MEDIA_TYPE: &str = "application/problem+json";
@@ -34,6 +35,8 @@ pub(crate) struct Problem {
     fault: Option<Box<Fault>>,
     retry_after_seconds: Option<u32>,
     allow: Option<&'static str>,
+    /// The numbers a refusal follows from.
+    verdict: Option<Box<Value>>,
 }
 
 /// What is wrong where.
@@ -61,12 +64,14 @@ struct Members<'a> {
     detail: &'a str,
     code: &'a str,
     errors: Vec<&'a Fault>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    verdict: Option<&'a Value>,
 }
 
 impl Problem {
     pub(crate) fn new(code: Code, detail: impl Into<String>) -> Problem {
         let (status, detail) = (code.status, detail.into());
-        Problem { code, status, detail, fault: None, retry_after_seconds: None, allow: None }
+        Problem { code, status, detail, fault: None, retry_after_seconds: None, allow: None, verdict: None }
     }
 
     /// Says where in the body.
@@ -110,6 +115,12 @@ impl Problem {
         self
     }
 
+    /// The numbers it follows from, as a member of their own.
+    pub(crate) fn verdict(mut self, verdict: Value) -> Problem {
+        self.verdict = Some(Box::new(verdict));
+        self
+    }
+
     pub(crate) fn status(&self) -> u16 {
         self.status
     }
@@ -139,6 +150,7 @@ impl Problem {
             detail: &self.detail,
             code: self.code.name,
             errors: self.fault.iter().map(Box::as_ref).collect(),
+            verdict: self.verdict.as_deref(),
         };
         let body = serde_json::to_vec(&members).expect("text and numbers always have a JSON form");
         response.insert_header((header::CONTENT_TYPE, MEDIA_TYPE)).body(body)

@@ -230,20 +230,18 @@ fn params(value: Value, place: Place<'_>) -> Result<Search, Problem> {
 /// The ranking, and whether to explain it.
 fn hubness(value: Value, place: Place<'_>) -> Result<(Ranking, bool), Problem> {
     let mut fields = Fields::new(value, place)?;
-    let correction = fields.optional("correction", decode::string)?.filter(|name| name != "none");
+    let correction = fields.optional("correction", decode::string)?;
     let weight = fields.optional("weight", decode::number_32)?;
     let explain = fields.optional("explain", decode::flag)?.unwrap_or(false);
     fields.finish()?;
-    let ranking = match (correction, weight) {
-        (Some(correction), weight) => Ranking::Corrected { correction, weight: weight.unwrap_or(1.0) },
-        (None, None) => Ranking::Raw,
-        (None, Some(_)) => {
+    match (Ranking::named(correction, weight.unwrap_or(1.0)), weight) {
+        (ranking @ Ranking::Corrected { .. }, _) | (ranking, None) => Ok((ranking, explain)),
+        (Ranking::Default | Ranking::Raw, Some(_)) => {
             let pointer = place.field("weight").to_string();
-            let detail = format!("`{pointer}` has no meaning without a correction to weigh");
-            return Err(Problem::new(errors::INVALID_WEIGHT, detail).at(pointer));
+            let detail = format!("`{pointer}` has no meaning without a correction to weigh, by its name");
+            Err(Problem::new(errors::INVALID_WEIGHT, detail).at(pointer))
         }
-    };
-    Ok((ranking, explain))
+    }
 }
 
 /// Asks the engine and makes the answers, in the order of the questions.

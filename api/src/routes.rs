@@ -5,7 +5,7 @@ use actix_web::{HttpResponse, Resource, Route, web};
 use crate::call::Call;
 use crate::errors::{UNKNOWN_PATH, WRONG_METHOD};
 use crate::problem::Problem;
-use crate::{banks, collections, corrections, hubness, points, queries, service};
+use crate::{banks, collections, corrections, defaults, hubness, points, quarantine, queries, service};
 
 /// Registers every path.
 pub(crate) fn configure(app: &mut web::ServiceConfig) {
@@ -26,6 +26,7 @@ pub(crate) fn configure(app: &mut web::ServiceConfig) {
         .service(path("/collections/{collection}/exists", "GET", [web::get().to(collections::exists)]))
         .service(path("/collections/{collection}/hubness", "GET", [web::get().to(hubness::measure)]))
         .configure(points)
+        .configure(chosen)
         .configure(fitted)
         .default_service(web::to(unknown_path));
 }
@@ -47,6 +48,28 @@ fn points(app: &mut web::ServiceConfig) {
         [web::post().to(queries::query_batch)],
     ))
     .service(path("/collections/{collection}/points/{id}", "GET", [web::get().to(points::get)]));
+}
+
+fn chosen(app: &mut web::ServiceConfig) {
+    app.service(path(
+        "/collections/{collection}/default",
+        "DELETE, GET, PUT",
+        [web::delete().to(defaults::clear), web::get().to(defaults::describe), web::put().to(defaults::set)],
+    ))
+    .service(path(
+        "/collections/{collection}/quarantine",
+        "DELETE, GET, PUT",
+        [
+            web::delete().to(quarantine::end),
+            web::get().to(quarantine::list),
+            web::put().to(quarantine::begin),
+        ],
+    ))
+    .service(path(
+        "/collections/{collection}/quarantine/release",
+        "POST",
+        [web::post().to(quarantine::release)],
+    ));
 }
 
 fn fitted(app: &mut web::ServiceConfig) {

@@ -1,6 +1,6 @@
 //! Banks: named reference vectors that corrections are fitted from.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use dehub_normalize::{Bank as FitBank, BankKind};
@@ -182,6 +182,16 @@ impl Bank {
     /// The id of each slot that has one.
     pub(crate) fn ids(&self) -> HashMap<u32, &PointId> {
         self.by_id.iter().map(|(id, &slot)| (slot, id)).collect()
+    }
+
+    /// The same bank without the entries in some slots; those that stay keep their order.
+    pub(crate) fn without(&self, excluded: &HashSet<u32>) -> Bank {
+        let ids = self.ids();
+        let mut kept = Bank::new(self.number, self.kind, self.vectors.width());
+        for slot in self.live_from(0).filter(|slot| !excluded.contains(slot)) {
+            kept.push(ids.get(&slot).copied(), self.vectors.row(slot as usize), self.weight(slot));
+        }
+        kept
     }
 
     /// The entry that is the point `id`, for a gallery bank.

@@ -1,5 +1,6 @@
 //! A collection: one writer, any number of readers.
 
+use std::collections::HashSet;
 use std::fs;
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::path::{Path, PathBuf};
@@ -9,15 +10,16 @@ use arc_swap::ArcSwap;
 use dehub_store::{Batch, Durability, Store};
 use dehub_vector::PointId;
 
+use crate::alarm::PointAlarm;
 use crate::bank::Bank;
 use crate::config::StoredConfig;
 use crate::graph::Graph;
 use crate::record::{CONFIG_KEY, FAMILIES, META, VECTORS, row_key, to_json, vector_bytes};
 use crate::state::State;
-use crate::write::{Draft, FitInput};
+use crate::write::{Draft, FitInput, unknown_bank};
 use crate::{
-    BankUpdate, CollectionConfig, Correction, EntrySelector, Fitted, Name, OpenError, PointInput, Receipt,
-    Snapshot, WriteError, graph_file, open,
+    BankUpdate, CollectionConfig, Correction, DefaultCorrection, DefaultEvidence, EntrySelector, Fitted,
+    HubRule, Name, OpenError, PointInput, Receipt, Snapshot, Upserted, WriteError, graph_file, open,
 };
 
 /// A graph is rebuilt when the points outside it are more than this part of those inside …
@@ -87,12 +89,49 @@ impl Collection {
         self.published.load_full()
     }
 
-    /// Adds points, or replaces those whose id exists: all of them or, on an error, none.
+    /// Adds points, or replaces those whose id exists: all of them or, on an error, none. Those that the
+    /// rule of the quarantine finds are held there instead.
     pub fn upsert(&self, points: &[PointInput]) -> Result<Receipt, WriteError> {
-        self.write(|draft| draft.upsert(points))
+        Ok(self.upsert_watched(points, None)?.receipt)
     }
 
-    /// Removes the points with these ids; an id that does not exist is no error.
+    /// The same, and tells which points are hubs by the rule `watch` and which are held. Both are found
+    /// in the commit itself, against the points that are served and not new.
+    pub fn upsert_watched(
+        &self,
+        points: &[PointInput],
+        watch: Option<&HubRule>,
+    ) -> Result<Upserted, WriteError> {
+        let mut state = self.lock();
+        let mut draft = Draft::new(&self.store, &state);
+        let mut receipt = draft.upsert(points)?;
+        let alarms = watch.map_or(Ok(Vec::new()), |rule| draft.alarms(points.len(), rule))?;
+        let mut held = Vec::new();
+        if let Some(rule) = &state.quarantine.rule {
+            held = draft.alarms(points.len(), rule)?;
+            if !held.is_empty() {
+                // Nothing of the first draft is stored: what it fitted was the test.
+                draft = Draft::new(&self.store, &state);
+                receipt = draft.upsert_and_hold(points, &held, rule)?;
+            }
+        }
+        *state = draft.commit()?;
+        self.publish(&state);
+        Ok(Upserted { receipt, alarms: PointAlarm::of(points, alarms), held: PointAlarm::of(points, held) })
+    }
+
+    /// Tests every new point by this rule from now on, and holds those that raise an alarm; with `None`,
+    /// tests no more. Points that are held stay so.
+    pub fn set_quarantine(&self, rule: Option<&HubRule>) -> Result<(), WriteError> {
+        self.write(|draft| draft.set_quarantine(rule))
+    }
+
+    /// Makes points of the quarantine ordinary ones, untested: all of them or, on an error, none.
+    pub fn release(&self, ids: &[PointId]) -> Result<Receipt, WriteError> {
+        self.write(|draft| draft.release(ids))
+    }
+
+    /// Removes the points with these ids, held ones included; an id that does not exist is no error.
     pub fn delete(&self, ids: &[PointId]) -> Result<Receipt, WriteError> {
         self.write(|draft| draft.delete(ids))
     }
@@ -161,7 +200,55 @@ impl Collection {
         Ok((seen, inputs.iter().filter_map(served).collect()))
     }
 
-    /// Drops a correction.
+    /// For each list of entries, fits corrections as if the bank did not have them. What is fitted
+    /// already has seen them, so everything is fitted anew.
+    pub fn rehearse_without(
+        &self,
+        inputs: &[FitInput],
+        bank: &Name,
+        lists: &[HashSet<u32>],
+    ) -> Result<(Arc<Snapshot>, Vec<Vec<Correction>>), WriteError> {
+        let (state, seen) = {
+            let state = self.lock();
+            (state.clone(), self.snapshot())
+        };
+        let Some(whole) = state.banks.get(bank) else { return Err(unknown_bank(&state, bank)) };
+        let fitted = |excluded: &HashSet<u32>| {
+            let mut draft = Draft::rehearsal(&self.store, &state);
+            draft.next.sets.clear();
+            draft.next.corrections.clear();
+            draft.next.banks.insert(bank.clone(), whole.without(excluded));
+            draft.fit(inputs)?;
+            let served =
+                |input: &FitInput| draft.next.serve(&input.name, draft.next.corrections.get(&input.name)?);
+            Ok(inputs.iter().filter_map(served).collect())
+        };
+        Ok((seen, lists.iter().map(fitted).collect::<Result<_, WriteError>>()?))
+    }
+
+    /// Ranks queries that name no correction by this one. It must be as it was judged, and the verdict
+    /// was yes or it is forced.
+    pub fn set_default(&self, default: &DefaultCorrection) -> Result<(), WriteError> {
+        self.write(|draft| draft.set_default(default))
+    }
+
+    /// Fits a correction and makes it the default, in one commit. `evidence` was found for a rehearsal
+    /// of the same fit.
+    pub fn fit_as_default(
+        &self,
+        input: &FitInput,
+        evidence: Option<&DefaultEvidence>,
+        forced: bool,
+    ) -> Result<DefaultCorrection, WriteError> {
+        self.write(|draft| draft.fit_as_default(input, evidence, forced))
+    }
+
+    /// Ranks queries that name no correction by raw similarity again; tells whether there was a default.
+    pub fn clear_default(&self) -> Result<bool, WriteError> {
+        self.write(|draft| Ok(draft.clear_default()))
+    }
+
+    /// Drops a correction, unless it is the default or the quarantine tests by it.
     pub fn drop_correction(&self, name: &Name) -> Result<(), WriteError> {
         self.write(|draft| draft.drop_correction(name))
     }
@@ -272,6 +359,8 @@ fn snapshot(store: &Arc<Store>, state: &State) -> Snapshot {
         graph: state.graph.clone(),
         banks: state.banks.iter().map(bank).collect(),
         corrections: corrections.collect(),
+        default: state.default.clone(),
+        quarantine: state.quarantine.clone(),
     }
 }
 

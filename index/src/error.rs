@@ -248,6 +248,61 @@ pub enum WriteError {
         /// The corrections there are.
         found: String,
     },
+    /// The default, or what the quarantine tests by, cannot be dropped or become another method.
+    #[error("correction `{correction}` is {used_as}: {remedy}")]
+    CorrectionInUse {
+        /// The correction.
+        correction: Name,
+        /// What it is used as.
+        used_as: &'static str,
+        /// How to end that.
+        remedy: &'static str,
+    },
+    /// A default without a verdict for it.
+    #[error("correction `{correction}` cannot be the default: {reason}; force it to have it all the same")]
+    Vetoed {
+        /// The correction.
+        correction: Name,
+        /// The verdict's reason.
+        reason: String,
+    },
+    /// A default that is not what was judged any more.
+    #[error(
+        "correction `{correction}` was judged at version {judged} and is at version {found}: judge it again"
+    )]
+    CorrectionChanged {
+        /// The correction.
+        correction: Name,
+        /// The version judged.
+        judged: u32,
+        /// The version there is.
+        found: u32,
+    },
+    /// A rate that is no share.
+    #[error("the rate of false alarms is {found}, wanted a number from 0 to 1")]
+    Rate {
+        /// The rate.
+        found: f64,
+    },
+    /// A correction by which no hub can be told.
+    #[error(
+        "correction `{correction}` is {method}, which ranks by a score of its own and gives points no biases \
+         to test"
+    )]
+    NoBiases {
+        /// The correction.
+        correction: Name,
+        /// Its method.
+        method: String,
+    },
+    /// A point to release that is not in quarantine.
+    #[error("point {place} (id {id}) is not in quarantine")]
+    NotHeld {
+        /// Its place in the list, from 0.
+        place: usize,
+        /// Its id.
+        id: PointId,
+    },
     /// A bank that a correction is fitted from.
     #[error("bank `{bank}` is used by {used_by}: drop the correction first")]
     BankInUse {
@@ -339,6 +394,12 @@ impl WriteError {
             | WriteError::MoreThanBank { .. }
             | WriteError::MoreThanPoints { .. }
             | WriteError::UnknownCorrection { .. }
+            | WriteError::CorrectionInUse { .. }
+            | WriteError::Vetoed { .. }
+            | WriteError::CorrectionChanged { .. }
+            | WriteError::Rate { .. }
+            | WriteError::NoBiases { .. }
+            | WriteError::NotHeld { .. }
             | WriteError::BankInUse { .. } => Blame::Caller,
         }
     }

@@ -11,14 +11,17 @@ use dehub_vector::Vector;
 use crate::bank::Bank;
 use crate::config::{FORMAT, StoredConfig};
 use crate::correction::Column;
+use crate::quarantine::HeldRecord;
 use crate::record::{
-    BANKS, BankRecord, CONFIG_KEY, CORRECTIONS, COUNTERS_KEY, CorrectionRecord, Counters, ENTRIES, IDS, META,
-    POTENTIALS, SETS, STATES, SetKind, SetRecord, VECTORS, WEIGHTS, damaged, from_json, pair_key, read_id,
-    read_list, read_pair, read_u32, read_vector,
+    BANKS, BankRecord, CONFIG_KEY, CORRECTIONS, COUNTERS_KEY, CorrectionRecord, Counters, DEFAULT_KEY,
+    ENTRIES, HELD_PREFIX, IDS, META, POTENTIALS, RULE_KEY, SETS, STATES, SetKind, SetRecord, VECTORS,
+    WEIGHTS, damaged, from_json, pair_key, read_id, read_list, read_pair, read_u32, read_vector,
 };
 use crate::row_set::RowSet;
 use crate::state::{Fitting, Set, State};
-use crate::{CollectionConfig, Name, OpenError, ReadError, WEIGHT_MAX, graph_file};
+use crate::{
+    CollectionConfig, DefaultCorrection, HubRule, Name, OpenError, ReadError, WEIGHT_MAX, graph_file,
+};
 
 /// Reads everything but ids, payloads and texts, and checks that it fits together.
 pub(crate) fn load(path: &Path, store: &Store, graph_path: &Path) -> Result<State, OpenError> {
@@ -58,7 +61,31 @@ fn fill(state: &mut State, store: &Store) -> Result<RowSet, ReadError> {
     read_banks(state, store)?;
     read_corrections(state, store)?;
     read_sets(state, store)?;
+    read_choices(state, store)?;
     Ok(kept)
+}
+
+/// The default correction, and the quarantine.
+fn read_choices(state: &mut State, store: &Store) -> Result<(), ReadError> {
+    let default = store.get(META, DEFAULT_KEY)?;
+    state.default = default.map(|bytes| from_json::<DefaultCorrection>(META, &bytes)).transpose()?;
+    let rule = store.get(META, RULE_KEY)?;
+    state.quarantine.rule = rule.map(|bytes| from_json::<HubRule>(META, &bytes)).transpose()?;
+    let default = state.default.as_ref().map(|default| &default.correction);
+    let rule = state.quarantine.rule.as_ref().map(|rule| &rule.correction);
+    for name in [default, rule].into_iter().flatten() {
+        if !state.corrections.contains_key(name) {
+            return Err(damaged(META, format!("the correction `{name}` is chosen, and is not there")).into());
+        }
+    }
+    let mut held = BTreeMap::new();
+    for item in store.scan_prefix(META, HELD_PREFIX) {
+        let (key, value) = item?;
+        let id = read_id(META, &key[HELD_PREFIX.len()..])?;
+        held.insert(id.clone(), from_json::<HeldRecord>(META, &value)?.into_point(id));
+    }
+    state.quarantine.held = Arc::new(held);
+    Ok(())
 }
 
 fn read_points(state: &mut State, store: &Store) -> Result<RowSet, ReadError> {

@@ -2,7 +2,7 @@
 
 use dehub_vector::PointId;
 
-use crate::Payload;
+use crate::{Payload, PointAlarm};
 
 /// Points in one write. A batch's rows are validated, committed and acknowledged together.
 pub const BATCH_POINTS_MAX: usize = 16_384;
@@ -45,4 +45,15 @@ pub struct Receipt {
     pub replaced: usize,
     /// Points or entries that were removed.
     pub deleted: usize,
+}
+
+/// What an upsert did, and which of its points look like hubs.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Upserted {
+    /// What became of the gallery. `deleted` counts points whose new version is held.
+    pub receipt: Receipt,
+    /// The points that are hubs by the rule that was asked for, by rising `p`.
+    pub alarms: Vec<PointAlarm>,
+    /// The points that are in quarantine, by rising `p`.
+    pub held: Vec<PointAlarm>,
 }

@@ -8,7 +8,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Name, Payload, Point};
 
-/// One record each: the configuration, counters.
+/// One record each: the configuration, counters, the default correction, the rule of the quarantine and
+/// every point in it.
 pub(crate) const META: Family = Family::new("meta");
 /// Id → row.
 pub(crate) const IDS: Family = Family::new("ids");
@@ -36,6 +37,17 @@ pub(crate) const FAMILIES: [Family; 11] =
 
 pub(crate) const CONFIG_KEY: &[u8] = b"config";
 pub(crate) const COUNTERS_KEY: &[u8] = b"counters";
+/// → `DefaultCorrection`, if there is one.
+pub(crate) const DEFAULT_KEY: &[u8] = b"default";
+/// → `HubRule`, if new points are tested.
+pub(crate) const RULE_KEY: &[u8] = b"quarantine";
+/// Before the key of an id → `HeldRecord`.
+pub(crate) const HELD_PREFIX: &[u8] = b"held/";
+
+/// The key of a point in quarantine.
+pub(crate) fn held_key(id: &PointId) -> Vec<u8> {
+    [HELD_PREFIX, &id_key(id)].concat()
+}
 
 /// The numbers that only grow.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]

@@ -8,11 +8,15 @@ use dehub_vector::{Chunked, Metric, PointId, Vector, dot};
 
 use crate::bank::Bank;
 use crate::graph::Graph;
+use crate::quarantine::Quarantine;
 use crate::record::{
     ENTRIES, IDS, POINTS, damaged, id_key, pair_key, read_id, read_point, read_u32, row_key,
 };
 use crate::row_set::RowSet;
-use crate::{BankInfo, CollectionConfig, Correction, EntryInput, Name, Point, ReadError};
+use crate::{
+    BankInfo, CollectionConfig, Correction, DefaultCorrection, EntryInput, HeldPoint, HubRule, Name, Point,
+    ReadError,
+};
 
 /// An immutable state of a collection, after some commit and before the next.
 pub struct Snapshot {
@@ -28,6 +32,8 @@ pub struct Snapshot {
     pub(crate) graph: Option<Arc<Graph>>,
     pub(crate) banks: BTreeMap<Name, (BankInfo, Bank)>,
     pub(crate) corrections: BTreeMap<Name, Correction>,
+    pub(crate) default: Option<DefaultCorrection>,
+    pub(crate) quarantine: Quarantine,
 }
 
 /// The gallery in numbers.
@@ -186,6 +192,14 @@ impl Snapshot {
         (0..taken).map(|place| entry(live[place * len / taken])).collect()
     }
 
+    /// The id of each entry of a bank, of those that have one, in the order of [`Snapshot::live_entries`];
+    /// none if the bank does not exist.
+    pub fn bank_ids(&self, name: &Name) -> Vec<Option<PointId>> {
+        let Some((_, bank)) = self.banks.get(name) else { return Vec::new() };
+        let ids = bank.ids();
+        bank.live_from(0).map(|slot| ids.get(&slot).copied().cloned()).collect()
+    }
+
     /// The correction with this name.
     pub fn correction(&self, name: &str) -> Option<&Correction> {
         self.corrections.iter().find(|(own, _)| own.as_str() == name).map(|(_, correction)| correction)
@@ -194,5 +208,20 @@ impl Snapshot {
     /// The corrections, by name.
     pub fn corrections(&self) -> impl ExactSizeIterator<Item = &Correction> {
         self.corrections.values()
+    }
+
+    /// What queries that name no correction are ranked by; `None` for raw.
+    pub fn default_correction(&self) -> Option<&DefaultCorrection> {
+        self.default.as_ref()
+    }
+
+    /// The rule by which new points are put in quarantine, if there is one.
+    pub fn quarantine_rule(&self) -> Option<&HubRule> {
+        self.quarantine.rule.as_ref()
+    }
+
+    /// The points in quarantine, in the order of their ids. They are not among [`Snapshot::rows`].
+    pub fn quarantined(&self) -> impl ExactSizeIterator<Item = &HeldPoint> {
+        self.quarantine.held.values()
     }
 }

@@ -10,9 +10,10 @@ use dehub_vector::{Chunked, Metric, PointId, Vector};
 use crate::bank::Bank;
 use crate::correction::{Column, Correction, CorrectionInfo, Source};
 use crate::graph::Graph;
+use crate::quarantine::Quarantine;
 use crate::record::{CorrectionRecord, Counters, SetKind, SetRecord};
 use crate::row_set::RowSet;
-use crate::{CollectionConfig, Name};
+use crate::{CollectionConfig, DefaultCorrection, Name};
 
 /// Everything the store holds that answers depend on, but for ids, payloads and texts.
 #[derive(Debug, Clone)]
@@ -28,6 +29,8 @@ pub(crate) struct State {
     pub(crate) banks: BTreeMap<Name, Bank>,
     pub(crate) sets: BTreeMap<u32, Set>,
     pub(crate) corrections: BTreeMap<Name, CorrectionRecord>,
+    pub(crate) default: Option<DefaultCorrection>,
+    pub(crate) quarantine: Quarantine,
     pub(crate) graph: Option<Arc<Graph>>,
 }
 
@@ -104,6 +107,8 @@ impl State {
             banks: BTreeMap::new(),
             sets: BTreeMap::new(),
             corrections: BTreeMap::new(),
+            default: None,
+            quarantine: Quarantine::default(),
             graph: None,
         }
     }

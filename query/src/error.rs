@@ -89,6 +89,14 @@ pub enum QueryError {
         /// How many it takes.
         least: usize,
     },
+    /// What was asked about a correction has no answer for its method.
+    #[error("{method}: {reason}")]
+    Unsuited {
+        /// The method.
+        method: String,
+        /// What does not fit.
+        reason: &'static str,
+    },
     /// A point could not be read.
     #[error(transparent)]
     Read(#[from] ReadError),
@@ -110,6 +118,7 @@ impl QueryError {
             | QueryError::BatchTooLarge { .. }
             | QueryError::NoPoints
             | QueryError::TooFewToCompare { .. }
+            | QueryError::Unsuited { .. }
             | QueryError::NoQueries(_) => Blame::Caller,
         }
     }

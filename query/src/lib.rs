@@ -9,11 +9,13 @@ mod error;
 mod evaluate;
 mod execute;
 mod explain;
+mod exposure;
 mod hubness;
 mod influence;
 mod plan;
 mod query;
 mod ranking;
+mod sources;
 mod staleness;
 mod tune;
 
@@ -22,14 +24,18 @@ pub use error::QueryError;
 pub use evaluate::{EvalRow, Evaluation, LabelledQuery, evaluate};
 pub use execute::{Hit, Response, run};
 pub use explain::{Explanation, explain};
+pub use exposure::{Exposure, ExposureStep, Reach, exposure};
 pub use hubness::{Comparison, HubnessRow, compare, hubness};
 pub use influence::{Influence, PointBias, influences, leaks, point_biases};
 pub use plan::{Engine, Plan, Stage, plan};
 pub use query::{BATCH_QUERIES_MAX, LIMIT_DEFAULT, LIMIT_MAX, Query, Ranking, Search, Settings, Source};
+pub use sources::{SourceInfluence, source_influences};
 pub use staleness::{Bound, Staleness};
 pub use tune::{
-    Estimate, Evidence, Finding, QUERIES_MIN, ROUNDS_MAX, ROUNDS_MIN, RawRow, Reason, TuneError, TuneMethods,
-    TuneOptions, TuneReport, TuneRow, Verdict, score_deviation, tune, tune_methods,
+    Choice, Estimate, Evidence, Finding, QUERIES_MIN, ROUNDS_MAX, ROUNDS_MIN, RawRow, Reason, TuneError,
+    TuneMethods, TuneOptions, TuneReport, TuneRow, Verdict, auto_methods, choose, score_deviation, tune,
+    tune_by_pairs, tune_methods,
 };
 
+pub use dehub_eval::Qrels;
 pub use dehub_normalize::{BankKind, Method, MethodError, MethodInput};

@@ -30,8 +30,10 @@ pub enum Source {
 /// What to rank by.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub enum Ranking {
-    /// Raw similarity.
+    /// The collection's default correction; raw similarity if it has none.
     #[default]
+    Default,
+    /// Raw similarity.
     Raw,
     /// A fitted correction.
     Corrected {
@@ -116,6 +118,15 @@ impl Settings {
 }
 
 impl Ranking {
+    /// By a name as users give it: `none` and `raw` mean raw, no name the default.
+    pub fn named(correction: Option<String>, weight: f32) -> Ranking {
+        match correction {
+            None => Ranking::Default,
+            Some(name) if ["none", "raw"].iter().any(|raw| name.eq_ignore_ascii_case(raw)) => Ranking::Raw,
+            Some(correction) => Ranking::Corrected { correction, weight },
+        }
+    }
+
     /// A correction as fitted.
     pub fn corrected(correction: &str) -> Ranking {
         Ranking::Corrected { correction: correction.to_owned(), weight: 1.0 }
@@ -126,7 +137,14 @@ impl Ranking {
         &self,
         snapshot: &'a Snapshot,
     ) -> Result<Option<(&'a Correction, f32)>, QueryError> {
-        let Ranking::Corrected { correction, weight } = self else { return Ok(None) };
+        let (correction, weight) = match self {
+            Ranking::Raw => return Ok(None),
+            Ranking::Default => {
+                let name = snapshot.default_correction().map(|default| default.correction.as_str());
+                return Ok(name.and_then(|name| snapshot.correction(name)).map(|found| (found, 1.0)));
+            }
+            Ranking::Corrected { correction, weight } => (correction, weight),
+        };
         if !(0.0..=WEIGHT_MAX).contains(weight) {
             return Err(QueryError::Weight { found: *weight });
         }

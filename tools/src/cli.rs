@@ -40,7 +40,7 @@ pub(crate) enum Command {
     Bank(Bank),
     /// Copy a cosine collection with its points moved away from what crowds around them in two banks.
     Rewrite(Rewrite),
-    /// Fit hubness corrections from a bank. They serve only those who ask for them.
+    /// Fit hubness corrections from a bank. They serve only those who ask for them, but for the default.
     Fit(Fit),
     /// Find the points nearest to a vector.
     Search(Search),
@@ -50,6 +50,10 @@ pub(crate) enum Command {
     Eval(Eval),
     /// Choose a correction, or none, by what each does to recent or judged queries.
     Tune(Tune),
+    /// Show, set or clear the correction that ranks queries which name none.
+    Default(Default),
+    /// Hold new points that look like hubs, and release or drop them.
+    Quarantine(Quarantine),
     /// Show the collections, or one of them.
     Info(Info),
     /// Delete points, a correction, or a whole collection.
@@ -247,7 +251,8 @@ pub(crate) struct Fit {
     /// A method with its parameters, such as "IS(beta=20)"; may be repeated. In place of beta, b1 or tau,
     /// perplexity takes the number of bank entries that a point's bias is to rest on. Methods: IS, DIS, CSLS, NNN,
     /// DualIS, DualDIS, DN, Centring, LocalCentring, LS, NICDM, ZScore, MP, DisSimLocal, SN, DBSN, which also take
-    /// floor and shrink; and GC, RatioMargin, MP2, DualSoftmax, whose scores have no bias.
+    /// floor and shrink; and GC, RatioMargin, MP2, DualSoftmax, whose scores have no bias. "auto" chooses one by
+    /// --queries, as tune does, among IS, NNN and CSLS with a floor.
     #[arg(long, short, required = true, value_name = "METHOD")]
     pub method: Vec<String>,
     /// The query bank [default: the only one].
@@ -259,9 +264,93 @@ pub(crate) struct Fit {
     /// The correction's name, when one method is given [default: the method].
     #[arg(long, value_name = "NAME")]
     pub name: Option<String>,
-    /// Unlabelled queries to show the change on [default: the bank's own].
+    /// Make the correction the default, if it passes the veto: --queries decide, as with tune.
+    #[arg(long)]
+    pub default: bool,
+    /// With auto, fit the best method even if the choice is none; with --default, pass over the veto.
+    #[arg(long)]
+    pub force: bool,
+    /// Unlabelled queries to show the change on [default: the bank's own], and for auto and --default to
+    /// decide by.
     #[arg(long, value_name = "FILE")]
     pub queries: Option<PathBuf>,
+    #[command(flatten)]
+    pub format: VectorFile,
+    #[command(flatten)]
+    pub trial: Trial,
+}
+
+/// How a choice by queries is made.
+#[derive(Debug, Args)]
+pub(crate) struct Trial {
+    /// Judgements in TREC form: query, 0, point, relevance. Without them hubness decides.
+    #[arg(long, value_name = "FILE", requires = "queries")]
+    pub qrels: Option<PathBuf>,
+    /// Decides the draws of the resampling.
+    #[arg(long, default_value_t = 0)]
+    pub seed: u64,
+    /// Rounds of resampling.
+    #[arg(long, value_name = "N", default_value_t = 1000)]
+    pub rounds: usize,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Default {
+    /// The collection.
+    pub collection: String,
+    /// The correction to make the default; without it the present default is shown.
+    pub correction: Option<String>,
+    /// Queries as users ask them, none of them in the bank: the correction becomes the default only if it
+    /// does them good.
+    #[arg(long, value_name = "FILE", requires = "correction")]
+    pub queries: Option<PathBuf>,
+    #[command(flatten)]
+    pub format: VectorFile,
+    #[command(flatten)]
+    pub trial: Trial,
+    /// Make it the default against the verdict, or without one. The default is shown as forced.
+    #[arg(long, requires = "correction")]
+    pub force: bool,
+    /// Rank queries that name no correction by raw similarity again.
+    #[arg(long, conflicts_with_all = ["correction", "queries", "force"])]
+    pub clear: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Quarantine {
+    /// The collection.
+    pub collection: String,
+    /// What to do [default: list].
+    #[command(subcommand)]
+    pub action: Option<QuarantineAction>,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum QuarantineAction {
+    /// List the points in quarantine, and the rule.
+    List,
+    /// Test every new point from now on.
+    On {
+        /// The correction by whose biases hubs are told.
+        correction: String,
+        /// The share of false alarms to allow among all alarms of a write.
+        #[arg(long, default_value_t = 0.01)]
+        rate: f64,
+    },
+    /// Test no more; what is held stays so.
+    Off,
+    /// Make points ordinary ones.
+    Release {
+        /// Their ids. Digits mean a number; ids that start with - come after --.
+        #[arg(required = true)]
+        ids: Vec<String>,
+    },
+    /// Drop points for good.
+    Drop {
+        /// Their ids. Digits mean a number; ids that start with - come after --.
+        #[arg(required = true)]
+        ids: Vec<String>,
+    },
 }
 
 #[derive(Debug, Args)]
@@ -285,7 +374,7 @@ pub(crate) struct Search {
     /// How many points [default: 10].
     #[arg(long, short, visible_alias = "limit")]
     pub k: Option<usize>,
-    /// Rank by this correction.
+    /// Rank by this correction; none or raw means raw [default: the collection's default, or raw].
     #[arg(long, value_name = "NAME")]
     pub correction: Option<String>,
     /// A factor on the correction's bias: 1 as fitted, 0 raw.
@@ -324,6 +413,14 @@ pub(crate) struct Hubs {
     /// Show instead what makes this point a hub: its biases and the bank entries nearest to it.
     #[arg(long, value_name = "ID", allow_hyphen_values = true)]
     pub explain: Option<String>,
+    /// Show instead how many queries one point reaches at a score, and how many IS and NNN(alpha=1) let it,
+    /// for the --correction named. Over the bank it is fitted from [default] the cap is a law.
+    #[arg(long, conflicts_with_all = ["explain", "sources"])]
+    pub exposure: bool,
+    /// Show instead what each source of the bank does to the biases of the --correction named: entries are
+    /// of one source if their ids are equal up to SEP. With --explain, its share in that point's bias too.
+    #[arg(long, value_name = "SEP", conflicts_with_all = ["queries", "bank"])]
+    pub sources: Option<String>,
 }
 
 #[derive(Debug, Args)]
@@ -362,25 +459,25 @@ pub(crate) struct Tune {
     pub queries: Option<PathBuf>,
     #[command(flatten)]
     pub format: VectorFile,
-    /// Judgements in TREC form: query, 0, point, relevance. Without them hubness decides.
-    #[arg(long, value_name = "FILE", requires = "queries")]
-    pub qrels: Option<PathBuf>,
+    /// Choose by the bank itself: judgements in TREC form whose queries are ids of bank entries. Each fifth
+    /// of them is asked of corrections that are fitted without it.
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["queries", "qrels"])]
+    pub pairs: Option<PathBuf>,
+    #[command(flatten)]
+    pub trial: Trial,
     /// A method to choose from, with its parameters [default: IS, NNN and CSLS over a grid, and IS at the
     /// scale of the scores]; may be repeated.
     #[arg(long, short, value_name = "METHOD")]
     pub method: Vec<String>,
-    /// Decides the draws of the resampling.
-    #[arg(long, default_value_t = 0)]
-    pub seed: u64,
-    /// Rounds of resampling.
-    #[arg(long, value_name = "N", default_value_t = 1000)]
-    pub rounds: usize,
     /// Fit the choice under this name, if there is one. It serves those who ask for it.
     #[arg(long, value_name = "NAME")]
     pub install: Option<String>,
     /// Fit the best correction even if the choice is none.
     #[arg(long, requires = "install")]
     pub force: bool,
+    /// Make what is installed the default of the collection.
+    #[arg(long, requires = "install")]
+    pub default: bool,
 }
 
 #[derive(Debug, Args)]

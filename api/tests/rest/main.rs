@@ -1,5 +1,6 @@
 //! The REST edge over real sockets: a server on a free port, a data directory of its own, HTTP.
 
+mod choices;
 mod client;
 mod concurrency;
 mod life;

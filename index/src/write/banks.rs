@@ -272,7 +272,7 @@ fn entry_bytes(id: Option<&PointId>, vector: &[f32]) -> Vec<u8> {
     bytes
 }
 
-pub(super) fn unknown_bank(state: &State, name: &Name) -> WriteError {
+pub(crate) fn unknown_bank(state: &State, name: &Name) -> WriteError {
     let found: Vec<_> = state.banks.keys().map(Name::as_str).collect();
     let found = if found.is_empty() { "none".to_owned() } else { found.join(", ") };
     WriteError::UnknownBank { bank: name.clone(), found }

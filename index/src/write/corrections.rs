@@ -29,6 +29,7 @@ impl Draft<'_> {
     /// Fits corrections together: each bank is passed over once, whatever is computed from it.
     pub(crate) fn fit(&mut self, inputs: &[FitInput]) -> Result<FitReport, WriteError> {
         inputs.iter().try_for_each(|input| check(&self.next, input))?;
+        inputs.iter().try_for_each(|input| self.check_kept(input))?;
         self.absorb_for(inputs)?;
         let metric = self.next.config.metric;
         let mut report = FitReport::default();
@@ -86,10 +87,9 @@ impl Draft<'_> {
 
     /// Drops a correction, and what only it was served from.
     pub(crate) fn drop_correction(&mut self, name: &Name) -> Result<(), WriteError> {
+        self.check_unused(name)?;
         if self.next.corrections.remove(name).is_none() {
-            let found: Vec<_> = self.next.corrections.keys().map(Name::as_str).collect();
-            let found = if found.is_empty() { "none".to_owned() } else { found.join(", ") };
-            return Err(WriteError::UnknownCorrection { correction: name.clone(), found });
+            return Err(unknown_correction(&self.next, name));
         }
         self.visible.delete(CORRECTIONS, name.as_str().as_bytes());
         self.remove_unused_sets();
@@ -134,6 +134,13 @@ impl Draft<'_> {
         }
         Ok(())
     }
+}
+
+/// The refusal of a correction that is not there.
+pub(super) fn unknown_correction(state: &State, name: &Name) -> WriteError {
+    let found: Vec<_> = state.corrections.keys().map(Name::as_str).collect();
+    let found = if found.is_empty() { "none".to_owned() } else { found.join(", ") };
+    WriteError::UnknownCorrection { correction: name.clone(), found }
 }
 
 fn bank_of(input: &FitInput, kind: BankKind) -> Option<&Name> {

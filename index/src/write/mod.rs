@@ -5,7 +5,9 @@
 
 mod banks;
 mod corrections;
+mod defaults;
 mod points;
+mod quarantine;
 mod refit;
 mod sets;
 
@@ -23,6 +25,7 @@ use crate::record::{
 use crate::state::{Set, State};
 use crate::{Name, WriteError};
 
+pub(crate) use banks::unknown_bank;
 pub use corrections::FitInput;
 
 /// Hidden data is committed in pieces of this size, a small part of the store's limit.
@@ -57,7 +60,10 @@ impl<'a> Draft<'a> {
 
     /// A write that will not be committed: only its next state is of interest.
     pub(crate) fn rehearsal(store: &'a Store, state: &State) -> Draft<'a> {
-        Draft { is_rehearsal: true, ..Draft::new(store, state) }
+        let mut draft = Draft { is_rehearsal: true, ..Draft::new(store, state) };
+        // Nothing comes of it, so it may replace even what is the default.
+        draft.next.default = None;
+        draft
     }
 
     /// Makes the write durable and gives the state that is now true.

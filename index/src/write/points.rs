@@ -23,6 +23,7 @@ impl Draft<'_> {
         let first_row = self.next.row_count();
         let mut gone = Vec::new();
         for (point, vector) in points.iter().zip(&vectors) {
+            self.unhold(&point.id);
             gone.extend(self.row(&point.id)?);
             let row = self.next.row_count();
             self.next.push_row(vector);
@@ -41,10 +42,12 @@ impl Draft<'_> {
         Ok(Receipt { sequence: self.next.counters.sequence, added, replaced, deleted: 0 })
     }
 
-    /// Removes the points with these ids; an id that does not exist is no error.
+    /// Removes the points with these ids, held ones included; an id that does not exist is no error.
     pub(crate) fn delete(&mut self, ids: &[PointId]) -> Result<Receipt, WriteError> {
         let mut gone = Vec::new();
+        let mut unheld = 0;
         for id in ids {
+            unheld += usize::from(self.unhold(id));
             if let Some(row) = self.row(id)? {
                 gone.push(row);
                 self.ids.insert(id.clone(), None);
@@ -53,7 +56,8 @@ impl Draft<'_> {
         }
         self.forget(&gone);
         self.repair_gates(&gone)?;
-        Ok(Receipt { sequence: self.next.counters.sequence, added: 0, replaced: 0, deleted: gone.len() })
+        let deleted = gone.len() + unheld;
+        Ok(Receipt { sequence: self.next.counters.sequence, added: 0, replaced: 0, deleted })
     }
 
     /// Takes rows out of the gallery and out of the store. Vectors that walks go over are kept until

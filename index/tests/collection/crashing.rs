@@ -6,7 +6,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::Arc;
 
-use dehub_index::{BankUpdate, Catalogue, Collection, EntrySelector};
+use dehub_index::{BankUpdate, Catalogue, Collection, EntrySelector, HubRule};
 use dehub_vector::{Metric, PointId};
 
 use crate::dump::{assert_same_biases, biases, dump};
@@ -31,7 +31,8 @@ fn vectors(n: u64, count: u64) -> Vec<Vec<f32>> {
     Numbers(n).vectors(usize::try_from(count).expect("few"), DIM)
 }
 
-/// Write `n`: a batch of points with every other an entry, and each tenth takes an early batch away.
+/// Write `n`: a batch of points, of which some are held; every fourth adds entries, and every twelfth takes
+/// an early batch away, or releases what is held.
 fn write(collection: &Collection, n: u64) {
     match n % 4 {
         1 => _ = collection.add_to_bank(&queries("queries", &vectors(n, 2))).expect("good entries"),
@@ -43,9 +44,14 @@ fn write(collection: &Collection, n: u64) {
             let update = BankUpdate { defer: n % 16 == 2, ..queries("queries", &vectors(n, 3)) };
             _ = collection.add_to_bank(&update).expect("good entries");
         }
+        3 if n % 12 == 7 => _ = collection.release(&held(collection)).expect("they are held"),
         3 if n % 12 == 3 => _ = collection.delete(&batch_ids(n / 2)).expect("a delete"),
         _ => _ = collection.upsert(&points(n * BATCH, &vectors(n, BATCH))).expect("good points"),
     }
+}
+
+fn held(collection: &Collection) -> Vec<PointId> {
+    collection.snapshot().quarantined().map(|held| held.point.id.clone()).collect()
 }
 
 fn batch_ids(n: u64) -> Vec<PointId> {
@@ -60,14 +66,24 @@ fn undisturbed(writes: u64) -> Home {
     home
 }
 
-/// The first three commits.
+/// The first commits, [`START`] of them.
 fn start(collection: &Collection) {
     collection.upsert(&[point(u64::MAX, &[1.0; DIM])]).expect("a good point");
     collection.add_to_bank(&queries("queries", &vectors(u64::MAX, 5))).expect("good entries");
     collection.fit(&LABELS.map(fit)).expect("a fit");
+    // So many false alarms that some points are held soon.
+    let rule = HubRule { correction: name(LABELS[1]), rate: 0.3 };
+    collection.set_quarantine(Some(&rule)).expect("it is fitted");
 }
 
-const START: u64 = 3;
+const START: u64 = 4;
+
+#[test]
+fn the_writes_of_the_next_test_hold_points_and_release_them() {
+    let counts: Vec<usize> = (40..64).map(|writes| held(undisturbed(writes).collection()).len()).collect();
+    assert!(counts.windows(2).any(|two| two[0] < two[1]), "{counts:?}");
+    assert!(counts.windows(2).any(|two| two[0] > 0 && two[1] == 0), "{counts:?}");
+}
 
 #[test]
 fn a_killed_process_loses_no_acknowledged_write() {

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use dehub_index::{BankInfo, Correction, CorrectionInfo, Point, Snapshot};
+use dehub_index::{BankInfo, Correction, CorrectionInfo, DefaultCorrection, HeldPoint, Point, Snapshot};
 use dehub_vector::PointId;
 
 /// Bit for bit what a snapshot shows.
@@ -14,6 +14,8 @@ pub(crate) struct Dump {
     points: Vec<(u32, Point, Vec<u32>)>,
     banks: Vec<(BankInfo, Vec<Vec<u32>>)>,
     corrections: Vec<Fitted>,
+    default: Option<DefaultCorrection>,
+    held: Vec<HeldPoint>,
 }
 
 #[derive(Debug, PartialEq)]
@@ -65,6 +67,8 @@ pub(crate) fn dump(snapshot: &Snapshot) -> Dump {
         points: rows.iter().zip(records).map(point).collect(),
         banks: snapshot.banks().map(bank).collect(),
         corrections: snapshot.corrections().map(fitted).collect(),
+        default: snapshot.default_correction().cloned(),
+        held: snapshot.quarantined().cloned().collect(),
     }
 }
 

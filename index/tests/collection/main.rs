@@ -2,6 +2,7 @@
 
 mod alarms;
 mod catalogue;
+mod choices;
 mod crashing;
 mod damage;
 mod dual_balance;
@@ -12,6 +13,7 @@ mod growing;
 mod guards;
 mod made;
 mod model;
+mod quarantine;
 mod reference;
 mod refusing;
 mod reopening;

@@ -150,6 +150,25 @@ impl Qrels {
         }
     }
 
+    /// The judgements of a list, each a query, a document and a relevance; `name` is what errors call the
+    /// list, and their lines are places in it, from 0.
+    pub fn of(name: &str, list: &[(String, String, i32)]) -> Result<Qrels, QrelsError> {
+        let mut qrels = Qrels { queries: Vec::new(), positions: HashMap::new() };
+        let mut seen: HashMap<(&str, &str), (usize, i32)> = HashMap::new();
+        for (place, (query, document, relevance)) in list.iter().enumerate() {
+            let judgement = Judgement { query, document, relevance: *relevance };
+            match seen.insert((query, document), (place, *relevance)) {
+                None => qrels.add(judgement),
+                Some((_, first)) if first == *relevance => {}
+                Some(first) => return Err(conflict(name, place, &judgement, first)),
+            }
+        }
+        match qrels.queries.is_empty() {
+            true => Err(QrelsError::Empty { file: name.to_owned() }),
+            false => Ok(qrels),
+        }
+    }
+
     /// The ids of the judged queries, in the order of their first lines. At least one.
     pub fn queries(&self) -> impl ExactSizeIterator<Item = &str> {
         self.queries.iter().map(|query| query.id.as_str())

@@ -1,6 +1,6 @@
 //! Why no choice could be made.
 
-use dehub_index::Blame;
+use dehub_index::{Blame, Name, WriteError};
 
 use super::{QUERIES_MIN, ROUNDS_MAX, ROUNDS_MIN};
 use crate::QueryError;
@@ -26,6 +26,20 @@ pub enum TuneError {
         /// The rounds.
         found: usize,
     },
+    /// Too few pairs for a choice by them.
+    #[error(
+        "bank `{bank}` has {found} entries whose ids are judged, wanted at least {QUERIES_MIN}: a pair is the id \
+         of an entry and that of a point"
+    )]
+    TooFewPairs {
+        /// The bank.
+        bank: Name,
+        /// Its judged entries.
+        found: usize,
+    },
+    /// The corrections cannot be fitted.
+    #[error(transparent)]
+    Fit(#[from] WriteError),
     /// The queries cannot be answered.
     #[error(transparent)]
     Query(#[from] QueryError),
@@ -36,9 +50,11 @@ impl TuneError {
     pub fn blame(&self) -> Blame {
         match self {
             TuneError::Query(error) => error.blame(),
-            TuneError::TooFewQueries { .. } | TuneError::NoCorrections | TuneError::Rounds { .. } => {
-                Blame::Caller
-            }
+            TuneError::Fit(error) => error.blame(),
+            TuneError::TooFewPairs { .. }
+            | TuneError::TooFewQueries { .. }
+            | TuneError::NoCorrections
+            | TuneError::Rounds { .. } => Blame::Caller,
         }
     }
 }

@@ -3,16 +3,18 @@
 //! With judgements the choice is by nDCG, and its gain is measured on queries it was not made with. Without
 //! them it is by hubness: see [`Reason`] for the rule and what it was seen to do.
 
+mod choose;
 mod error;
 mod evidence;
 mod methods;
+mod pairs;
 mod resample;
 mod verdict;
 
 use std::num::NonZeroU32;
 
 use dehub_eval::{Measure, Qrels};
-use dehub_index::{Correction, Snapshot};
+use dehub_index::{Correction, DefaultEvidence, Interval, Snapshot};
 use dehub_vector::Vector;
 
 use crate::evaluate::query_values;
@@ -22,8 +24,10 @@ use crate::{LabelledQuery, QueryError};
 use evidence::{Gains, Hubness};
 use resample::Lists;
 
+pub use choose::{Choice, choose};
 pub use error::TuneError;
-pub use methods::{TuneMethods, score_deviation, tune_methods};
+pub use methods::{TuneMethods, auto_methods, score_deviation, tune_methods};
+pub use pairs::tune_by_pairs;
 pub use resample::Estimate;
 pub use verdict::{Finding, Reason, Verdict};
 
@@ -49,6 +53,22 @@ pub enum Evidence<'a> {
         /// Their judgements.
         qrels: &'a Qrels,
     },
+}
+
+impl Evidence<'_> {
+    fn len(self) -> usize {
+        match self {
+            Evidence::Unlabelled(queries) => queries.len(),
+            Evidence::Labelled { queries, .. } => queries.len(),
+        }
+    }
+
+    fn vectors(self) -> Vec<Vector> {
+        match self {
+            Evidence::Unlabelled(queries) => queries.to_vec(),
+            Evidence::Labelled { queries, .. } => queries.iter().map(|query| query.vector.clone()).collect(),
+        }
+    }
 }
 
 /// How the choice is made.
@@ -133,9 +153,21 @@ pub fn tune(
     let fitted = corrections.iter().map(|correction| Some((correction, 1.0)));
     let found: Vec<Found<'_>> = std::iter::once(None).chain(fitted).collect();
     let (lists, values) = ranked(snapshot, &found, evidence, k)?;
+    let methods = corrections.iter().map(|correction| correction.info().method.to_string()).collect();
+    report(snapshot.len(), methods, (lists, values), k, options)
+}
+
+/// What the rankings of all queries, raw first, come to.
+fn report(
+    points: usize,
+    methods: Vec<String>,
+    (lists, values): Ranked,
+    k: usize,
+    options: &TuneOptions,
+) -> Result<TuneReport, TuneError> {
     let queries = lists[0].len();
     let lists: Vec<Lists> = lists.iter().map(|lists| Lists::new(k, lists)).collect();
-    let hubness = Hubness::new(&lists, snapshot.len(), queries, options);
+    let hubness = Hubness::new(&lists, points, queries, options);
     let gains = values.map(|values| Gains::new(&values, options)).transpose()?;
     let ndcg = |place: usize| gains.as_ref().map(|gains| gains.ndcg[place]);
     let raw = RawRow {
@@ -144,21 +176,38 @@ pub fn tune(
         excess: hubness.excess,
         ndcg: ndcg(0),
     };
-    let row = |(row, correction): (usize, &Correction)| TuneRow {
-        method: correction.info().method.to_string(),
+    let row = |(row, method): (usize, String)| TuneRow {
+        method,
         robin_hood: hubness.robin_hood[row + 1],
         share: hubness.shares.as_ref().map(|shares| shares[row]),
         ndcg: ndcg(row + 1),
         gain: gains.as_ref().map(|gains| gains.gains[row]),
         finding: Finding::NoHubs,
     };
-    let mut rows: Vec<TuneRow> = corrections.iter().enumerate().map(row).collect();
+    let mut rows: Vec<TuneRow> = methods.into_iter().enumerate().map(row).collect();
     let verdict = match &gains {
         None => verdict::by_hubness(&mut rows, hubness.excess, queries, options.share),
         Some(gains) => verdict::by_gain(&mut rows, &raw, gains.held_out, gains.judged),
     };
     let judged = gains.map(|gains| gains.judged);
-    Ok(TuneReport { points: snapshot.len(), queries, judged, k, raw, rows, verdict })
+    Ok(TuneReport { points, queries, judged, k, raw, rows, verdict })
+}
+
+impl TuneReport {
+    /// What a correction can be made the default by. `row` is its row.
+    pub fn evidence(&self, row: usize, options: &TuneOptions) -> DefaultEvidence {
+        let interval = |Estimate { value, low, high }| Interval { value, low, high };
+        DefaultEvidence {
+            approved: self.verdict.pick == Some(row),
+            share: self.rows[row].share.map(interval),
+            gain: self.rows[row].gain.map(interval),
+            queries: self.queries,
+            judged: self.judged,
+            seed: options.seed,
+            rounds: options.rounds,
+            reason: self.verdict.reason.to_string(),
+        }
+    }
 }
 
 fn check(
@@ -167,20 +216,25 @@ fn check(
     evidence: Evidence<'_>,
     options: &TuneOptions,
 ) -> Result<(), TuneError> {
-    if snapshot.is_empty() {
-        return Err(QueryError::NoPoints.into());
-    }
     if corrections.is_empty() {
         return Err(TuneError::NoCorrections);
     }
-    if !(ROUNDS_MIN..=ROUNDS_MAX).contains(&options.rounds) {
-        return Err(TuneError::Rounds { found: options.rounds });
+    check_rounds(options)?;
+    check_queries(snapshot, evidence)
+}
+
+fn check_rounds(options: &TuneOptions) -> Result<(), TuneError> {
+    match options.rounds {
+        ROUNDS_MIN..=ROUNDS_MAX => Ok(()),
+        found => Err(TuneError::Rounds { found }),
     }
-    let found = match evidence {
-        Evidence::Unlabelled(queries) => queries.len(),
-        Evidence::Labelled { queries, .. } => queries.len(),
-    };
-    match found {
+}
+
+fn check_queries(snapshot: &Snapshot, evidence: Evidence<'_>) -> Result<(), TuneError> {
+    if snapshot.is_empty() {
+        return Err(QueryError::NoPoints.into());
+    }
+    match evidence.len() {
         0 => Err(QueryError::NoQueries("").into()),
         found if found < QUERIES_MIN => Err(TuneError::TooFewQueries { found }),
         found if found > BATCH_QUERIES_MAX => Err(QueryError::BatchTooLarge { found }.into()),

@@ -1,9 +1,10 @@
 //! Answers: batches as singles, gates, explanations.
 
+use dehub_index::DefaultCorrection;
 use dehub_query::{Method, Query, Ranking, Response, Search, Settings, Source, explain, run};
 use dehub_vector::{Metric, PointId};
 
-use crate::{Bed, numbers, query};
+use crate::{Bed, name, numbers, query};
 
 const METHODS: [&str; 10] = [
     "IS(beta=20)",
@@ -150,4 +151,25 @@ fn the_weight_is_a_factor_on_the_bias() {
     // CSLS is NNN of weight one half.
     assert_eq!(ask("NNN(alpha=1.0,k=3)", 0.5), ask("CSLS(k=3)", 1.0));
     assert_ne!(ask("NNN(alpha=1.0,k=3)", 1.0), ask("CSLS(k=3)", 1.0));
+}
+
+#[test]
+fn a_query_that_names_no_correction_is_ranked_by_the_default() {
+    let bed = Bed::random(Metric::Cosine, false);
+    bed.fit(&["IS(beta=20)"]);
+    let settings = |ranking| Settings { limit: Some(10), ranking, search: Search::Exact };
+    let ask = |ranking| {
+        let query = Query { source: Source::Vector(numbers(9, 8)), settings: settings(ranking) };
+        run(&bed.collection.snapshot(), &[query]).expect("answered").remove(0)
+    };
+    assert_eq!(ask(Ranking::Default).hits, ask(Ranking::Raw).hits);
+    let default =
+        DefaultCorrection { correction: name("IS(beta=20)"), version: 1, evidence: None, forced: true };
+    bed.collection.set_default(&default).expect("forced");
+    assert_eq!(ask(Ranking::Default), ask(Ranking::corrected("IS(beta=20)")));
+    assert_ne!(ask(Ranking::Default).hits, ask(Ranking::Raw).hits);
+    for raw in ["none", "raw", "RAW"] {
+        assert_eq!(Ranking::named(Some(raw.to_owned()), 1.0), Ranking::Raw);
+    }
+    assert_eq!(Ranking::named(None, 1.0), Ranking::Default);
 }

@@ -2,7 +2,9 @@
 
 mod answers;
 mod drift;
+mod laws;
 mod measures;
+mod pairs;
 mod plans;
 mod scored;
 mod staleness;

@@ -157,7 +157,11 @@ fn prepare(
             bank: None,
             gallery_bank: None,
             name: None,
+            default: false,
+            force: false,
             queries: None,
+            format: format(None, None),
+            trial: cli::Trial { qrels: None, seed: 0, rounds: 1000 },
         };
         fit::run(context, &fit)
     })?;

@@ -1,11 +1,13 @@
 //! `dehub fit`.
 
 use anyhow::bail;
-use dehub_index::{FitInput, Fitted, Name, Snapshot};
-use dehub_query::{BankKind, Comparison, Method, MethodInput, compare};
+use dehub_index::{Collection, FitInput, FitReport, Fitted, Name, Snapshot};
+use dehub_query::{BankKind, Comparison, Method, MethodInput, choose, compare};
 use dehub_vector::Vector;
 use serde_json::{Value, json};
 
+use super::default::{judge, veto};
+use super::trial::{Asked, describe_report, describe_verdict, extend, note_leaks, options, report_json};
 use super::{Context, Outcome};
 use crate::cli::Fit;
 use crate::load;
@@ -17,9 +19,19 @@ const SHOWN_QUERIES_MAX: usize = 2000;
 /// Fits corrections and shows what each changes.
 pub(crate) fn run(context: &Context, command: &Fit) -> anyhow::Result<Outcome> {
     let collection = context.collection(&command.collection)?;
+    if command.method.iter().any(|method| method.eq_ignore_ascii_case("auto")) {
+        return auto(context, command, &collection);
+    }
+    if command.force && !command.default {
+        bail!("--force has no meaning here: it goes with -m auto or with --default");
+    }
     let (inputs, notes) = inputs(command, &collection.snapshot())?;
     let bar = context.output.progress("fitting", None);
-    let fitted = collection.fit(&inputs)?;
+    let fitted = if command.default {
+        fit_as_default(context, command, &collection, &inputs)?
+    } else {
+        collection.fit(&inputs)?
+    };
     bar.finish_and_clear();
     let snapshot = collection.snapshot();
     let changes = changes(command, &snapshot, &fitted)?;
@@ -29,6 +41,94 @@ pub(crate) fn run(context: &Context, command: &Fit) -> anyhow::Result<Outcome> {
     context.output.result(&json!({ "collection": command.collection, "corrections": result }), || {
         let notes: String = notes.iter().flatten().map(|note| format!("{note}\n")).collect();
         notes + &describe(command, &fitted, &changes)
+    })?;
+    Ok(Outcome::Done)
+}
+
+/// Fits one correction and makes it the default, if the veto lets it.
+fn fit_as_default(
+    context: &Context,
+    command: &Fit,
+    collection: &Collection,
+    inputs: &[FitInput],
+) -> anyhow::Result<Vec<Fitted>> {
+    let [input] = inputs else {
+        bail!("--default makes one correction the default, but {} methods are given", inputs.len());
+    };
+    let (snapshot, corrections) = collection.rehearse(inputs)?;
+    let evidence = match (&command.queries, corrections.first()) {
+        (None, _) if command.force => None,
+        (queries, Some(correction)) => {
+            let qrels = command.trial.qrels.as_deref();
+            let asked = Asked::read(queries.as_deref(), &command.format, qrels, &snapshot)?;
+            note_leaks(context, &snapshot, inputs, &asked.vectors);
+            let options = options(&command.trial);
+            let (report, evidence) = judge(&snapshot, correction, &asked, &options)?;
+            if !evidence.approved && !command.force {
+                return Err(veto(&input.name, &report, &options));
+            }
+            Some(evidence)
+        }
+        (_, None) => bail!("the correction was not fitted"),
+    };
+    let forced = !evidence.as_ref().is_some_and(|evidence| evidence.approved);
+    collection.fit_as_default(input, evidence.as_ref(), forced)?;
+    let snapshot = collection.snapshot();
+    let info = snapshot.correction(input.name.as_str()).map(|correction| correction.info().clone());
+    let fitted = |info| Fitted { info, sequence: snapshot.sequence(), report: FitReport::default() };
+    Ok(info.map(fitted).into_iter().collect())
+}
+
+/// `-m auto`: fits the choice, if there is one.
+fn auto(context: &Context, command: &Fit, collection: &Collection) -> anyhow::Result<Outcome> {
+    if command.method.len() > 1 {
+        bail!("auto chooses one method, but {} are given", command.method.len());
+    }
+    if command.gallery_bank.is_some() {
+        bail!("--gallery-bank has no meaning here: none of the methods auto chooses from uses one");
+    }
+    let name: Name = command.name.as_deref().unwrap_or("auto").parse()?;
+    let snapshot = collection.snapshot();
+    let Some(bank) = choose_bank(&snapshot, command.bank.as_deref(), BankKind::Query)? else {
+        bail!("the collection has no query bank");
+    };
+    let qrels = command.trial.qrels.as_deref();
+    let asked = Asked::read(command.queries.as_deref(), &command.format, qrels, &snapshot)?;
+    let options = options(&command.trial);
+    let bar = context.output.progress("fitting and measuring", None);
+    let choice = choose(collection, &bank, asked.evidence(), &options)?;
+    bar.finish_and_clear();
+    note_leaks(context, &snapshot, &choice.inputs, &asked.vectors);
+    let report = &choice.report;
+    let forced = report.verdict.pick.is_none();
+    let row = choice.row(command.force);
+    if let Some(row) = row {
+        let input = choice.input(row, &name);
+        if command.default {
+            collection.fit_as_default(&input, Some(&report.evidence(row, &options)), forced)?;
+        } else {
+            collection.fit(&[input])?;
+        }
+    }
+    let installed = row.map(|row| {
+        let method = &report.rows[row].method;
+        json!({ "correction": name.as_str(), "method": method, "forced": forced, "is_default": command.default })
+    });
+    let mut result = json!({ "collection": command.collection, "bank": bank.as_str() });
+    extend(&mut result, report_json(report, &options));
+    result["left_out"] = json!(choice.left_out.iter().map(Method::to_string).collect::<Vec<_>>());
+    result["installed"] = json!(installed);
+    context.output.result(&result, || {
+        let mut text = describe_report(report, &options) + &describe_verdict(report);
+        text += &match row {
+            None => "Nothing was installed.\n".to_owned(),
+            Some(row) => {
+                let how = if forced { " all the same, as --force was given" } else { "" };
+                let default = if command.default { " It is the default now." } else { "" };
+                format!("Installed {} as `{name}`{how}.{default}\n", report.rows[row].method)
+            }
+        };
+        text
     })?;
     Ok(Outcome::Done)
 }
@@ -84,7 +184,8 @@ pub(crate) fn choose_bank(
 
 /// What each correction changes, on the queries given or on those of its own bank.
 fn changes(command: &Fit, snapshot: &Snapshot, fitted: &[Fitted]) -> anyhow::Result<Vec<Option<Comparison>>> {
-    let given = command.queries.as_ref().map(|file| load::queries(file, snapshot.config())).transpose()?;
+    let read = |file| load::chosen_queries(file, &command.format, snapshot.config());
+    let given = command.queries.as_deref().map(read).transpose()?;
     // One fit takes one query bank.
     let bank = fitted.iter().find_map(|fitted| fitted.info.query_bank.as_ref());
     let own = || bank.map_or(Vec::new(), |bank| snapshot.bank_queries(bank, SHOWN_QUERIES_MAX));
@@ -155,10 +256,14 @@ fn describe(command: &Fit, fitted: &[Fitted], changes: &[Option<Comparison>]) ->
             format!("measured on {n} queries of the bank itself, which flatters; --queries FILE takes others")
         }
     };
-    format!(
-        "{}\n{on}\nA correction is off until a query asks for it: dehub search {} --correction '{}'",
-        table(&head, 1, rows),
-        command.collection,
-        fitted.first().map_or("", |fitted| fitted.info.name.as_str()),
-    )
+    let name = fitted.first().map_or("", |fitted| fitted.info.name.as_str());
+    let serves = if command.default {
+        format!("`{name}` is the default now: it ranks every query that names no correction.")
+    } else {
+        let collection = &command.collection;
+        format!(
+            "A correction is off until a query asks for it: dehub search {collection} --correction '{name}'"
+        )
+    };
+    format!("{}\n{on}\n{serves}", table(&head, 1, rows))
 }

@@ -1,13 +1,15 @@
 //! `dehub hubs`.
 
 use anyhow::bail;
-use dehub_index::{Name, Snapshot};
-use dehub_query::{BankKind, HubnessRow, Influence, PointBias, Ranking, hubness, influences, point_biases};
+use dehub_index::{Correction, Name, Snapshot};
+use dehub_query::{
+    BankKind, HubnessRow, Influence, Method, PointBias, Ranking, hubness, influences, point_biases,
+};
 use dehub_vector::{PointId, Vector};
 use serde_json::{Value, json};
 
 use super::search::shortened;
-use super::{Context, Outcome};
+use super::{Context, Outcome, exposure, sources};
 use crate::cli::Hubs;
 use crate::load;
 use crate::output::table;
@@ -16,6 +18,12 @@ use crate::output::table;
 pub(crate) fn run(context: &Context, command: &Hubs) -> anyhow::Result<Outcome> {
     let collection = context.collection(&command.collection)?;
     let snapshot = collection.snapshot();
+    if command.exposure {
+        return exposure::run(context, command, &snapshot);
+    }
+    if let Some(separator) = &command.sources {
+        return sources::run(context, command, &snapshot, separator);
+    }
     if let Some(id) = &command.explain {
         return explain_point(context, command, &snapshot, id);
     }
@@ -43,6 +51,29 @@ pub(crate) fn rankings(snapshot: &Snapshot, named: &[String]) -> Vec<Ranking> {
     std::iter::once(Ranking::Raw).chain(corrected).collect()
 }
 
+/// The one correction that is asked about.
+pub(super) fn only_correction<'a>(command: &Hubs, snapshot: &'a Snapshot) -> anyhow::Result<&'a Correction> {
+    let [name] = &command.correction[..] else {
+        bail!(
+            "wanted one correction to ask about, found {}: name it with --correction",
+            command.correction.len()
+        );
+    };
+    let by_label = || snapshot.correction(&name.parse::<Method>().ok()?.to_string());
+    let Some(correction) = snapshot.correction(name).or_else(by_label) else {
+        let names: Vec<_> = snapshot.corrections().map(|it| it.info().name.as_str()).collect();
+        bail!("there is no correction `{name}`; the collection has: {}", names.join(", "));
+    };
+    Ok(correction)
+}
+
+/// The row of the point with an id.
+pub(super) fn row_of(snapshot: &Snapshot, id: &str) -> anyhow::Result<u32> {
+    let id = PointId::parse(id)?;
+    let Some(row) = snapshot.find(&id)? else { bail!("there is no point with the id {id}") };
+    Ok(row)
+}
+
 /// Shows the biases of one point and the bank entries they come from.
 fn explain_point(
     context: &Context,
@@ -50,8 +81,8 @@ fn explain_point(
     snapshot: &Snapshot,
     id: &str,
 ) -> anyhow::Result<Outcome> {
+    let row = row_of(snapshot, id)?;
     let id = PointId::parse(id)?;
-    let Some(row) = snapshot.find(&id)? else { bail!("there is no point with the id {id}") };
     let bank = chosen_bank(command, snapshot)?;
     let biases = point_biases(snapshot, row);
     let nearest = influences(snapshot, row, &bank, command.top);
@@ -79,7 +110,7 @@ fn explain_point(
 }
 
 /// The bank named, or the first query bank.
-fn chosen_bank(command: &Hubs, snapshot: &Snapshot) -> anyhow::Result<Name> {
+pub(super) fn chosen_bank(command: &Hubs, snapshot: &Snapshot) -> anyhow::Result<Name> {
     let first =
         || snapshot.banks().find(|bank| bank.kind == BankKind::Query).map(|bank| bank.name.to_string());
     let Some(name) = command.bank.clone().or_else(first) else {

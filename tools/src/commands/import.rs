@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use anyhow::{Context as _, bail};
-use dehub_index::{Collection, GraphBuild};
+use dehub_index::{Collection, GraphBuild, PointAlarm};
 use dehub_vector::PointId;
 use serde_json::json;
 
@@ -46,6 +46,8 @@ struct Stored {
     replaced: usize,
     /// The new points that are hubs.
     hubs: Vec<Hub>,
+    /// The new points that are held.
+    held: Vec<Hub>,
 }
 
 struct Hub {
@@ -105,11 +107,13 @@ fn store(
         let last = rows.last().map_or(0, |row| row.number);
         let good = rows.into_iter().filter(|row| refused.next_if_eq(&row.number).is_none());
         let points: Vec<_> = good.map(Row::into_point).collect();
-        let receipt = collection.upsert(&points).with_context(|| {
+        let done = collection.upsert_watched(&points, None).with_context(|| {
             format!("{}: the rows up to {last} of which earlier batches are stored", command.file.display())
         })?;
-        stored.added += receipt.added;
-        stored.replaced += receipt.replaced;
+        stored.added += done.receipt.added;
+        stored.replaced += done.receipt.replaced;
+        let hub = |PointAlarm { id, bias, p }| Hub { id: id.to_string(), bias, p };
+        stored.held.extend(done.held.into_iter().map(hub));
         bar.set_position(last + 1);
     }
     bar.finish_and_clear();
@@ -179,8 +183,12 @@ fn report(
     for Hub { id, bias, p } in stored.hubs.iter().take(REFUSED_LISTED_MAX) {
         context.output.note(format!("hub alarm: {id} has a bias of {bias:+.4} (p = {p:.2e})"));
     }
-    let hubs: Vec<_> =
-        stored.hubs.iter().map(|hub| json!({ "id": hub.id, "bias": hub.bias, "p": hub.p })).collect();
+    for Hub { id, bias, p } in stored.held.iter().take(REFUSED_LISTED_MAX) {
+        context.output.note(format!("in quarantine: {id} has a bias of {bias:+.4} (p = {p:.2e})"));
+    }
+    let listed = |hubs: &[Hub]| -> Vec<_> {
+        hubs.iter().map(|hub| json!({ "id": hub.id, "bias": hub.bias, "p": hub.p })).collect()
+    };
     let refused: Vec<_> =
         checked.refused.iter().map(|(row, reason)| json!({ "row": row, "reason": reason })).collect();
     let result = json!({
@@ -189,18 +197,24 @@ fn report(
         "added": stored.added,
         "replaced": stored.replaced,
         "refused": refused,
-        "hub_alarms": hubs,
+        "hub_alarms": listed(&stored.hubs),
+        "quarantined": listed(&stored.held),
         "points": points,
         "dry_run": command.dry_run,
     });
     context.output.result(&result, || {
         let done = if command.dry_run { "checked" } else { "read" };
         format!(
-            "{done} {} rows: {} added, {} replaced, {} refused; `{}` has {points} points",
+            "{done} {} rows: {} added, {} replaced, {} refused{}; `{}` has {points} points",
             checked.rows,
             stored.added,
             stored.replaced,
             checked.refused.len(),
+            if stored.held.is_empty() {
+                String::new()
+            } else {
+                format!(", {} in quarantine", stored.held.len())
+            },
             command.collection,
         )
     })?;

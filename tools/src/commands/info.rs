@@ -3,6 +3,8 @@
 use dehub_index::{Collection, Correction, Name};
 use serde_json::{Value, json};
 
+use super::default::{default_json, describe_default};
+use super::quarantine::{describe_rule, rule_json};
 use super::{Context, Outcome};
 use crate::cli::Info;
 use crate::output::table;
@@ -85,6 +87,11 @@ fn to_json(name: &str, collection: &Collection) -> Value {
         },
         "banks": banks,
         "corrections": corrections,
+        "default": snapshot.default_correction().map(default_json),
+        "quarantine": {
+            "rule": snapshot.quarantine_rule().map(rule_json),
+            "points": snapshot.quarantined().len(),
+        },
         "bytes_on_disk": collection.bytes_on_disk(),
     })
 }
@@ -141,6 +148,13 @@ fn describe(name: &str, collection: &Collection) -> String {
     if snapshot.corrections().len() > 0 {
         text +=
             &format!("\n{}", table(&["correction", "version", "method", "banks", "stale"], 4, corrections));
+    }
+    if let Some(default) = snapshot.default_correction() {
+        text += &format!("\ndefault: {}\n", describe_default(default));
+    }
+    let held = snapshot.quarantined().len();
+    if snapshot.quarantine_rule().is_some() || held > 0 {
+        text += &format!("\nquarantine: {held} points; {}\n", describe_rule(snapshot.quarantine_rule()));
     }
     text
 }

@@ -3,16 +3,21 @@
 pub(crate) mod bank;
 pub(crate) mod compress;
 pub(crate) mod create;
+pub(crate) mod default;
 pub(crate) mod delete;
 pub(crate) mod demo;
 pub(crate) mod eval;
+mod exposure;
 pub(crate) mod fit;
 pub(crate) mod hubs;
 pub(crate) mod import;
 pub(crate) mod info;
+pub(crate) mod quarantine;
 pub(crate) mod rewrite;
 pub(crate) mod search;
 pub(crate) mod serve;
+mod sources;
+pub(crate) mod trial;
 pub(crate) mod tune;
 
 use std::sync::Arc;

@@ -22,6 +22,9 @@ pub(crate) fn run(context: &Context, command: &cli::Search) -> anyhow::Result<Ou
     let collection = context.collection(&command.collection)?;
     let snapshot = collection.snapshot();
     let query = Query { source: source(command)?, settings: settings(command) };
+    if query.settings.ranking == Ranking::Raw && (command.weight - 1.0).abs() > 0.0 {
+        bail!("--weight has no meaning without a correction to weigh");
+    }
     if command.explain {
         let explanation = explain(&snapshot, &query)?;
         show_explanation(context, &snapshot, &explanation)?;
@@ -70,10 +73,7 @@ fn source(command: &cli::Search) -> anyhow::Result<Source> {
 }
 
 fn settings(command: &cli::Search) -> Settings {
-    let ranking = match &command.correction {
-        None => Ranking::Raw,
-        Some(correction) => Ranking::Corrected { correction: correction.clone(), weight: command.weight },
-    };
+    let ranking = Ranking::named(command.correction.clone(), command.weight);
     let search = match (command.exact, command.ef) {
         (true, _) => Search::Exact,
         (false, Some(effort)) => Search::Graph { effort },

@@ -1,73 +1,93 @@
 //! `dehub tune`.
 
+use std::path::Path;
+
 use anyhow::bail;
 use dehub_index::{Collection, FitInput, Name, Snapshot};
 use dehub_query::{
-    BankKind, Estimate, Evidence, LabelledQuery, Method, MethodInput, Reason, TuneMethods, TuneOptions,
-    TuneReport, TuneRow, leaks, score_deviation, tune, tune_methods,
+    BankKind, Method, MethodInput, TuneMethods, TuneOptions, TuneReport, score_deviation, tune,
+    tune_by_pairs, tune_methods,
 };
-use dehub_vector::Vector;
 use serde_json::{Value, json};
 
 use super::fit::choose_bank;
+use super::trial::{Asked, describe_report, describe_verdict, extend, note_leaks, options, report_json};
 use super::{Context, Outcome};
 use crate::cli::Tune;
 use crate::load;
-use crate::output::table;
 
 /// Chooses a correction, says why, and installs it if that was asked for.
 pub(crate) fn run(context: &Context, command: &Tune) -> anyhow::Result<Outcome> {
     let install: Option<Name> = command.install.as_deref().map(str::parse).transpose()?;
     let collection = context.collection(&command.collection)?;
-    let asked = Asked::read(command, &collection.snapshot())?;
-    let deviation = score_deviation(&collection.snapshot(), &asked.vectors)?;
-    let (inputs, left_out, notes) = inputs(command, &collection.snapshot(), deviation)?;
-    notes.iter().for_each(|note| context.output.note(note));
-    note_leaks(context, &collection.snapshot(), &inputs, &asked.vectors);
-    let bar = context.output.progress("fitting", None);
-    let (snapshot, corrections) = collection.rehearse(&inputs)?;
-    bar.finish_and_clear();
-    let bar = context.output.progress("measuring", None);
-    let options = TuneOptions { seed: command.seed, rounds: command.rounds, ..TuneOptions::default() };
-    let report = tune(&snapshot, &corrections, asked.evidence(), &options)?;
-    bar.finish_and_clear();
-    let installed = install.map(|name| install_choice(&collection, command, name, &inputs, &report));
+    let options = options(&command.trial);
+    let tuned = match &command.pairs {
+        Some(pairs) => by_pairs(context, command, &collection, pairs, &options)?,
+        None => by_queries(context, command, &collection, &options)?,
+    };
+    let installed = install.map(|name| install_choice(&collection, command, name, &tuned, &options));
     let installed = installed.transpose()?.flatten();
-    let told = Told { command, inputs: &inputs, left_out: &left_out, deviation, report: &report, installed };
+    let told = Told { command, tuned: &tuned, installed };
     context.output.result(&told.to_json(), || told.describe())?;
     Ok(Outcome::Done)
 }
 
-/// What the choice is made by, as read from files.
-struct Asked {
-    vectors: Vec<Vector>,
-    labelled: Option<(Vec<LabelledQuery>, dehub_eval::Qrels)>,
+/// A choice, and what it was made from.
+struct Tuned {
+    inputs: Vec<FitInput>,
+    left_out: Vec<Method>,
+    deviation: f64,
+    report: TuneReport,
 }
 
-impl Asked {
-    fn read(command: &Tune, snapshot: &Snapshot) -> anyhow::Result<Asked> {
-        let Some(file) = &command.queries else {
-            bail!(
-                "there is nothing to choose by: name a file of recent queries, judged or not, with --queries. \
-                 The bank's own entries do not do: what lowers their hubness may raise that of the queries \
-                 users ask"
-            );
-        };
-        let Some(qrels) = &command.qrels else {
-            let vectors = load::chosen_queries(file, &command.format, snapshot.config())?;
-            return Ok(Asked { vectors, labelled: None });
-        };
-        let queries = load::labelled_queries(file, &command.format, snapshot.config())?;
-        let vectors = queries.iter().map(|query| query.vector.clone()).collect();
-        Ok(Asked { vectors, labelled: Some((queries, load::qrels(qrels)?)) })
-    }
+fn by_queries(
+    context: &Context,
+    command: &Tune,
+    collection: &Collection,
+    options: &TuneOptions,
+) -> anyhow::Result<Tuned> {
+    let snapshot = collection.snapshot();
+    let asked =
+        Asked::read(command.queries.as_deref(), &command.format, command.trial.qrels.as_deref(), &snapshot)?;
+    let deviation = score_deviation(&snapshot, &asked.vectors)?;
+    let (inputs, left_out, notes) = inputs(command, &snapshot, deviation, false)?;
+    notes.iter().for_each(|note| context.output.note(note));
+    note_leaks(context, &snapshot, &inputs, &asked.vectors);
+    let bar = context.output.progress("fitting", None);
+    let (snapshot, corrections) = collection.rehearse(&inputs)?;
+    bar.finish_and_clear();
+    let bar = context.output.progress("measuring", None);
+    let report = tune(&snapshot, &corrections, asked.evidence(), options)?;
+    bar.finish_and_clear();
+    Ok(Tuned { inputs, left_out, deviation, report })
+}
 
-    fn evidence(&self) -> Evidence<'_> {
-        match &self.labelled {
-            None => Evidence::Unlabelled(&self.vectors),
-            Some((queries, qrels)) => Evidence::Labelled { queries, qrels },
-        }
+/// The parts of a bank, one of which is asked and the others fitted from.
+const FOLDS: usize = 5;
+
+fn by_pairs(
+    context: &Context,
+    command: &Tune,
+    collection: &Collection,
+    pairs: &Path,
+    options: &TuneOptions,
+) -> anyhow::Result<Tuned> {
+    let snapshot = collection.snapshot();
+    let Some(bank) = choose_bank(&snapshot, command.bank.as_deref(), BankKind::Query)? else {
+        bail!("the collection has no query bank to choose by");
+    };
+    if snapshot.bank(bank.as_str()).is_none() {
+        let banks: Vec<_> = snapshot.banks().map(|bank| bank.name.as_str()).collect();
+        bail!("there is no bank `{bank}`; the collection has: {}", banks.join(", "));
     }
+    let qrels = load::qrels(pairs)?;
+    let deviation = score_deviation(&snapshot, &snapshot.bank_queries(&bank, usize::MAX))?;
+    let (inputs, left_out, notes) = inputs(command, &snapshot, deviation, true)?;
+    notes.iter().for_each(|note| context.output.note(note));
+    let bar = context.output.progress("fitting and measuring", None);
+    let report = tune_by_pairs(collection, &inputs, &bank, &qrels, options)?;
+    bar.finish_and_clear();
+    Ok(Tuned { inputs, left_out, deviation, report })
 }
 
 /// The corrections to choose from, under the names of their methods, the methods left out, and what was
@@ -76,6 +96,7 @@ fn inputs(
     command: &Tune,
     snapshot: &Snapshot,
     deviation: f64,
+    by_pairs: bool,
 ) -> anyhow::Result<(Vec<FitInput>, Vec<Method>, Vec<String>)> {
     let named: Vec<MethodInput> = command.method.iter().map(|it| it.parse()).collect::<Result<_, _>>()?;
     let bank = |named: &Option<String>, kind| choose_bank(snapshot, named.as_deref(), kind);
@@ -88,7 +109,8 @@ fn inputs(
     let TuneMethods { methods, left_out } = if named.is_empty() {
         // An unknown bank is refused by the fit, by name.
         let info = query_bank.as_ref().and_then(|name| snapshot.bank(name.as_str()));
-        tune_methods(info.map_or(usize::MAX, |info| info.entries), deviation)
+        let fitted = |entries: usize| entries - entries.div_ceil(FOLDS) * usize::from(by_pairs);
+        tune_methods(info.map_or(usize::MAX, |info| fitted(info.entries)), deviation)
     } else {
         let mut methods = Vec::new();
         for asked in &named {
@@ -110,186 +132,100 @@ fn inputs(
     Ok((inputs, left_out, notes))
 }
 
-/// What a correction does to the queries it is fitted from says little of what it does to others.
-fn note_leaks(context: &Context, snapshot: &Snapshot, inputs: &[FitInput], queries: &[Vector]) {
-    let is_used = |bank: &Name| inputs.iter().any(|input| input.query_bank.as_ref() == Some(bank));
-    for (bank, held) in leaks(snapshot, queries).into_iter().filter(|(bank, _)| is_used(bank)) {
-        context.output.note(format!(
-            "warning: bank `{bank}` holds {held} of the queries: corrections fitted from it look better than \
-             they are"
-        ));
-    }
-}
-
 /// A correction that was installed.
 struct Installed {
     name: Name,
     method: String,
     /// Against the verdict.
     forced: bool,
+    /// Whether it is the default now.
+    is_default: bool,
 }
 
 fn install_choice(
     collection: &Collection,
     command: &Tune,
     name: Name,
-    inputs: &[FitInput],
-    report: &TuneReport,
+    tuned: &Tuned,
+    options: &TuneOptions,
 ) -> anyhow::Result<Option<Installed>> {
+    let Tuned { inputs, report, .. } = tuned;
     let verdict = report.verdict;
     let Some(row) = verdict.pick.or(command.force.then_some(verdict.best)) else { return Ok(None) };
     let input = FitInput { name: name.clone(), ..inputs[row].clone() };
-    collection.fit(&[input])?;
-    Ok(Some(Installed { name, method: inputs[row].method.to_string(), forced: verdict.pick.is_none() }))
+    let forced = verdict.pick.is_none();
+    if command.default {
+        collection.fit_as_default(&input, Some(&report.evidence(row, options)), forced)?;
+    } else {
+        collection.fit(&[input])?;
+    }
+    let method = inputs[row].method.to_string();
+    Ok(Some(Installed { name, method, forced, is_default: command.default }))
 }
 
 /// Everything there is to tell.
 struct Told<'a> {
     command: &'a Tune,
-    inputs: &'a [FitInput],
-    left_out: &'a [Method],
-    deviation: f64,
-    report: &'a TuneReport,
+    tuned: &'a Tuned,
     installed: Option<Installed>,
 }
 
 impl Told<'_> {
     fn bank(&self) -> Option<&str> {
-        self.inputs.iter().find_map(|input| input.query_bank.as_ref()).map(Name::as_str)
+        self.tuned.inputs.iter().find_map(|input| input.query_bank.as_ref()).map(Name::as_str)
     }
 
     fn to_json(&self) -> Value {
-        let Told { command, report, .. } = self;
-        let raw = &report.raw;
-        let installed = self
-            .installed
-            .as_ref()
-            .map(|it| json!({ "correction": it.name.as_str(), "method": it.method, "forced": it.forced }));
-        json!({
-            "collection": command.collection,
-            "bank": self.bank(),
-            "points": report.points,
-            "queries": report.queries,
-            "judged": report.judged,
-            "k": report.k,
-            "seed": command.seed,
-            "rounds": command.rounds,
-            "score_deviation": self.deviation,
-            "raw": {
-                "robin_hood": raw.robin_hood,
-                "robin_hood_at_random": raw.at_random,
-                "excess": estimate(raw.excess),
-                "ndcg": raw.ndcg,
-            },
-            "rows": report.rows.iter().map(row).collect::<Vec<_>>(),
-            "left_out": self.left_out.iter().map(Method::to_string).collect::<Vec<_>>(),
-            "verdict": {
-                "pick": report.verdict.pick.map(|row| &report.rows[row].method),
-                "best": report.rows[report.verdict.best].method,
-                "reason": report.verdict.reason.to_string(),
-                "queries_wanted": queries_wanted(report.verdict.reason),
-            },
-            "installed": installed,
-        })
+        let Told { command, tuned, .. } = self;
+        let installed = self.installed.as_ref().map(|it| {
+            json!({
+                "correction": it.name.as_str(),
+                "method": it.method,
+                "forced": it.forced,
+                "is_default": it.is_default,
+            })
+        });
+        let mut value = json!({ "collection": command.collection, "bank": self.bank() });
+        extend(&mut value, report_json(&tuned.report, &options(&command.trial)));
+        value["score_deviation"] = json!(tuned.deviation);
+        value["left_out"] = json!(tuned.left_out.iter().map(Method::to_string).collect::<Vec<_>>());
+        value["installed"] = json!(installed);
+        value
     }
 
     fn describe(&self) -> String {
-        let Told { command, report, .. } = self;
-        let judged = report.judged.map_or(String::new(), |judged| format!(", {judged} of them judged"));
-        let mut text = format!(
-            "{} queries{judged}, {} points, the best {} of each query; 95 % intervals of {} rounds, seed {}\n\n",
-            report.queries, report.points, report.k, command.rounds, command.seed
-        );
-        text += &self.rows();
-        text += &format!(
-            "\nAnswers drawn at random would have a Robin Hood index of {:.3}; what raw has above that is the \
-             hubness to remove.\n",
-            report.raw.at_random
-        );
-        if !self.left_out.is_empty() {
-            let methods: Vec<String> = self.left_out.iter().map(Method::to_string).collect();
+        let Told { command, tuned, .. } = self;
+        let mut text = describe_report(&tuned.report, &options(&command.trial));
+        if !tuned.left_out.is_empty() {
+            let methods: Vec<String> = tuned.left_out.iter().map(Method::to_string).collect();
             text += &format!("Left out, as the bank is smaller than their k: {}.\n", methods.join(", "));
         }
-        let pick = report.verdict.pick.map_or("none", |row| &report.rows[row].method);
-        text += &format!("\nVerdict: {pick}: {}.\n", report.verdict.reason);
+        text += &describe_verdict(&tuned.report);
         text + &self.advice()
-    }
-
-    fn rows(&self) -> String {
-        let report = self.report;
-        let is_judged = report.judged.is_some();
-        let mut head = vec!["correction", "Robin Hood", "removed", "95 %"];
-        if is_judged {
-            head.extend(["nDCG", "gain", "95 %"]);
-        }
-        head.push("finding");
-        let raw = &report.raw;
-        let mut first =
-            vec!["raw".to_owned(), format!("{:.3}", raw.robin_hood), String::new(), String::new()];
-        if let Some(ndcg) = raw.ndcg {
-            first.extend([format!("{ndcg:.4}"), String::new(), String::new()]);
-        }
-        first.push(String::new());
-        let line = |row: &TuneRow| {
-            let percent = |part: f64| format!("{:.0} %", 100.0 * part);
-            let ends = |it: Estimate| format!("{:.0} to {:.0} %", 100.0 * it.low, 100.0 * it.high);
-            let mut cells = vec![row.method.clone(), format!("{:.3}", row.robin_hood)];
-            cells.push(row.share.map_or("–".to_owned(), |share| percent(share.value)));
-            cells.push(row.share.map_or(String::new(), ends));
-            if let (Some(ndcg), Some(gain)) = (row.ndcg, row.gain) {
-                cells.extend([format!("{ndcg:.4}"), format!("{:+.4}", gain.value)]);
-                cells.push(format!("{:+.4} to {:+.4}", gain.low, gain.high));
-            }
-            cells.push(row.finding.to_string());
-            cells
-        };
-        table(&head, 1, std::iter::once(first).chain(report.rows.iter().map(line)))
     }
 
     fn advice(&self) -> String {
         let collection = &self.command.collection;
-        match (&self.installed, self.report.verdict.pick) {
-            (Some(Installed { name, method, forced: true }), _) => {
-                format!("Installed {method} as `{name}` all the same, as --force was given.\n")
+        let report = &self.tuned.report;
+        match (&self.installed, report.verdict.pick) {
+            (Some(installed), _) => {
+                let Installed { name, method, forced, is_default } = installed;
+                let how = if *forced { " all the same, as --force was given" } else { "" };
+                let serves = if *is_default {
+                    "It ranks every query that names no correction.".to_owned()
+                } else {
+                    format!(
+                        "It is off until a query asks for it: dehub search {collection} --correction '{name}'"
+                    )
+                };
+                format!("Installed {method} as `{name}`{how}. {serves}\n")
             }
-            (Some(Installed { name, method, forced: false }), _) => format!(
-                "Installed {method} as `{name}`. It is off until a query asks for it: dehub search {collection} \
-                 --correction '{name}'\n"
-            ),
             (None, None) if self.command.install.is_some() => "Nothing was installed.\n".to_owned(),
             (None, None) => String::new(),
             (None, Some(row)) => {
                 let bank = self.bank().map_or(String::new(), |bank| format!(" --bank {bank}"));
-                format!("Fit it: dehub fit {collection}{bank} -m '{}'\n", self.report.rows[row].method)
+                format!("Fit it: dehub fit {collection}{bank} -m '{}'\n", report.rows[row].method)
             }
         }
-    }
-}
-
-fn estimate(it: Estimate) -> Value {
-    json!({ "value": it.value, "low": it.low, "high": it.high })
-}
-
-fn row(row: &TuneRow) -> Value {
-    json!({
-        "method": row.method,
-        "robin_hood": row.robin_hood,
-        "removed": row.share.map(estimate),
-        "ndcg": row.ndcg,
-        "gain": row.gain.map(estimate),
-        "finding": row.finding.to_string(),
-    })
-}
-
-/// How many queries would settle an open choice.
-fn queries_wanted(reason: Reason) -> Option<usize> {
-    match reason {
-        Reason::MayRemove { queries, .. } => Some(queries),
-        Reason::MayGain { queries, .. } => queries,
-        Reason::NoHubs { .. }
-        | Reason::RemovesTooLittle { .. }
-        | Reason::Removes { .. }
-        | Reason::RawIsBest
-        | Reason::Gains { .. } => None,
     }
 }

@@ -2,6 +2,7 @@
 
 mod bad_input;
 mod banks;
+mod choices;
 mod expected;
 mod preparing;
 mod serving;
