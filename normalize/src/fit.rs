@@ -1,6 +1,8 @@
 //! Fitting: the similarities of points to a bank, block by block, folded into states.
 //! The matrix of all similarities is never stored.
 
+use std::sync::{Mutex, PoisonError};
+
 use dehub_vector::{CHUNK_ROWS, Candidate, Chunked, Metric, TopK, dot, matrix_product, product_error};
 use rayon::prelude::*;
 
@@ -66,6 +68,64 @@ pub fn fit_entries(
     if statistics.is_empty() {
         return Vec::new();
     }
+    pass(points, first_row, bank, entries, statistics, &|_, _, _| {})
+}
+
+/// The state of each row over the whole bank, and for each of `gates` the raw best live points of each
+/// entry, that many. Whatever is asked for, each similarity is computed once.
+pub fn fit_together(
+    points: &Points<'_>,
+    bank: Bank<'_>,
+    statistics: &[Statistic],
+    gates: &[usize],
+) -> (Vec<Vec<State>>, Vec<Activation>) {
+    let all = 0..bank.vectors.len();
+    let Some(&most) = gates.iter().max() else {
+        return (fit_entries(points, 0, bank, all, statistics), Vec::new());
+    };
+    let longest = (0..points.vectors.len()).map(|row| square(points.vectors.row(row))).fold(0.0, f32::max);
+    // Lists for each thread: it holds its own for as long as a block takes.
+    let lists: Vec<Mutex<Lists<'_>>> = (0..=rayon::current_num_threads())
+        .map(|_| Mutex::new(Lists::new(bank.vectors, bank.metric, most, longest)))
+        .collect();
+    let offer_block = |span: &Span, entries: &Span, block: &[f32]| {
+        let thread = rayon::current_thread_index().unwrap_or(lists.len() - 1).min(lists.len() - 1);
+        let mut lists = lists[thread].lock().unwrap_or_else(PoisonError::into_inner);
+        for (row, line) in span.clone().zip(block.chunks_exact(entries.len())) {
+            if (points.live)(row_number(row)) {
+                let own = (points.own_entry)(row_number(row)).map(|own| own as usize);
+                lists.offer(row, points.vectors.row(row), own, entries, line);
+            }
+        }
+    };
+    let states = pass(points, 0, bank, all, statistics, &offer_block);
+    let lists =
+        lists.into_iter().map(|lists| lists.into_inner().unwrap_or_else(PoisonError::into_inner).tops);
+    let mut joined = vec![TopK::new(most); bank.vectors.len()];
+    for other in lists {
+        for (list, other) in joined.iter_mut().zip(other) {
+            other.into_sorted().into_iter().for_each(|candidate| _ = list.push(candidate));
+        }
+    }
+    let is_there = |entry: usize| bank.weights.is_none_or(|weights| weights.at(entry) > 0.0);
+    let sorted =
+        (0..).zip(joined).map(|(entry, list)| if is_there(entry) { list.into_sorted() } else { Vec::new() });
+    let sorted: Vec<Vec<Candidate>> = sorted.collect();
+    let gate = |&k: &usize| {
+        Activation::from_lists(k, sorted.iter().map(|list| list[..list.len().min(k)].to_vec()).collect())
+    };
+    (states, gates.iter().map(gate).collect())
+}
+
+/// Computes every similarity, block by block, folds it into states and shows it to `look`.
+fn pass(
+    points: &Points<'_>,
+    first_row: usize,
+    bank: Bank<'_>,
+    entries: Span,
+    statistics: &[Statistic],
+    look: &(dyn Fn(&Span, &Span, &[f32]) + Sync),
+) -> Vec<Vec<State>> {
     let rows = first_row..points.vectors.len();
     let blocks: Vec<_> = spans(rows)
         .into_par_iter()
@@ -76,6 +136,7 @@ pub fn fit_entries(
             for entries in spans(entries.clone()) {
                 similarities(&span, points.vectors, &entries, bank, &mut block);
                 absorb(points, &span, &entries, &block, bank, statistics, &mut states);
+                look(&span, &entries, &block);
             }
             states
         })
@@ -100,27 +161,26 @@ pub fn fit_activation(
     entries: &[u32],
     k: usize,
 ) -> Activation {
+    let longest =
+        (first_row..points.vectors.len()).map(|row| square(points.vectors.row(row))).fold(0.0, f32::max);
     let lists = entries.par_chunks(CHUNK_ROWS).map(|entries| {
         let mut gathered = Chunked::new(bank.vectors.width());
         entries.iter().for_each(|&entry| gathered.push(bank.vectors.row(entry as usize)));
-        let squares: Vec<f32> = (0..gathered.len()).map(|place| square(gathered.row(place))).collect();
-        let mut tops = vec![TopK::new(k); entries.len()];
+        let mut lists = Lists::new(&gathered, bank.metric, k, longest);
         let mut block = Vec::new();
         let gathered_bank = Bank::new(&gathered, bank.metric);
         for span in spans(first_row..points.vectors.len()) {
             let all = 0..entries.len();
             similarities(&span, points.vectors, &all, gathered_bank, &mut block);
             for (row, line) in (span.start..).zip(block.chunks_exact(entries.len())) {
-                let point = points.vectors.row(row);
-                let row = row_number(row);
-                if (points.live)(row) {
-                    let own =
-                        (points.own_entry)(row).and_then(|own| entries.iter().position(|&it| it == own));
-                    offer(&mut tops, gathered_bank, &squares, row, point, own, line);
+                if (points.live)(row_number(row)) {
+                    let own = (points.own_entry)(row_number(row));
+                    let own = own.and_then(|own| entries.iter().position(|&it| it == own));
+                    lists.offer(row, points.vectors.row(row), own, &all, line);
                 }
             }
         }
-        tops.into_iter().map(TopK::into_sorted).collect::<Vec<_>>()
+        lists.tops.into_iter().map(TopK::into_sorted).collect::<Vec<_>>()
     });
     Activation::from_lists(k, lists.flatten_iter().collect())
 }
@@ -232,26 +292,55 @@ fn absorb(
     }
 }
 
-/// Offers a point to the list of each entry but its own. `line` has its similarities as products.
-fn offer(
-    tops: &mut [TopK],
-    bank: Bank<'_>,
-    squares: &[f32],
-    row: u32,
-    point: &[f32],
-    own: Option<usize>,
-    line: &[f32],
-) {
-    let point_square = square(point);
-    for (entry, ((top, &product), &entry_square)) in tops.iter_mut().zip(line).zip(squares).enumerate() {
-        let floor = top.threshold().map(|worst| worst.score - slack(point.len(), point_square, entry_square));
-        if own != Some(entry) && floor.is_none_or(|floor| product >= floor) {
-            let product = dot(point, bank.vectors.row(entry));
-            let similarity = match bank.metric {
-                Metric::Cosine | Metric::Dot => product,
-                Metric::Euclidean => product - (point_square / 2.0 + entry_square / 2.0),
-            };
-            top.push(Candidate::new(similarity, row));
+/// The best points of each entry of a bank, in the making.
+struct Lists<'a> {
+    bank: &'a Chunked,
+    metric: Metric,
+    /// A bound on the squared length of every point.
+    longest: f32,
+    tops: Vec<TopK>,
+    /// A product below this cannot be that of one of the entry's best.
+    floors: Vec<f32>,
+}
+
+/// Products tested against the floors at once.
+const LANES: usize = 32;
+
+impl<'a> Lists<'a> {
+    fn new(bank: &'a Chunked, metric: Metric, k: usize, longest: f32) -> Lists<'a> {
+        let (tops, floors) = (vec![TopK::new(k); bank.len()], vec![f32::MIN; bank.len()]);
+        Lists { bank, metric, longest, tops, floors }
+    }
+
+    /// Offers a point to the lists of some entries, but not to its own. `line` has its similarities to
+    /// them as products.
+    fn offer(&mut self, row: usize, point: &[f32], own: Option<usize>, entries: &Span, line: &[f32]) {
+        for (group, products) in line.chunks(LANES).enumerate() {
+            let first = entries.start + group * LANES;
+            let floors = &self.floors[first..first + products.len()];
+            if !products.iter().zip(floors).fold(false, |any, (product, floor)| any | (product >= floor)) {
+                continue;
+            }
+            for (entry, &product) in (first..).zip(products) {
+                if own != Some(entry) && product >= self.floors[entry] {
+                    self.score(row, point, entry);
+                }
+            }
+        }
+    }
+
+    fn score(&mut self, row: usize, point: &[f32], entry: usize) {
+        let vector = self.bank.row(entry);
+        let product = dot(point, vector);
+        let similarity = match self.metric {
+            Metric::Cosine | Metric::Dot => product,
+            Metric::Euclidean => product - (square(point) / 2.0 + square(vector) / 2.0),
+        };
+        let top = &mut self.tops[entry];
+        if top.push(Candidate::new(similarity, row_number(row)))
+            && let Some(worst) = top.threshold()
+        {
+            self.floors[entry] = worst.score - slack(point.len(), self.longest, square(vector));
         }
     }
 }

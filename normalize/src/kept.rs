@@ -50,6 +50,10 @@ fn are_kept(k: usize, weights: &[f32]) -> bool {
     weights.iter().all(is_weight) && enough(k, weights.iter().copied()).is_none_or(|len| len == weights.len())
 }
 
+fn largest_first(a: &f32, b: &f32) -> std::cmp::Ordering {
+    b.total_cmp(a)
+}
+
 impl KLargest {
     /// Nothing seen yet. Memory grows with what is kept, not with `k`.
     pub fn new(k: usize) -> KLargest {
@@ -107,16 +111,31 @@ impl KLargest {
     }
 
     fn absorb_plain(&mut self, numbers: &[f32]) {
-        // Selecting from a block at a time costs one pass over it, and a sort of the few kept.
-        let floor = self.floor();
-        let above = numbers.iter().copied().filter(|&number| floor.is_none_or(|floor| number > floor));
-        self.values.extend(above);
-        let largest_first = |a: &f32, b: &f32| b.total_cmp(a);
+        // Room for twice what is kept: every point has a state, and a block may hold many candidates.
+        let most = 2 * self.k.max(8);
+        let mut floor = self.floor();
+        for &number in numbers {
+            if floor.is_none_or(|floor| number > floor) {
+                if self.values.len() == most {
+                    self.cut();
+                    floor = Some(self.values[self.k - 1]);
+                }
+                if self.values.len() == self.values.capacity() {
+                    self.values.reserve_exact(self.values.len().max(8).min(most - self.values.len()));
+                }
+                self.values.push(number);
+            }
+        }
+        self.cut();
+        self.values.sort_unstable_by(largest_first);
+    }
+
+    /// Drops all but the `k` largest; the least of them is the last.
+    fn cut(&mut self) {
         if self.values.len() > self.k {
-            self.values.select_nth_unstable_by(self.k, largest_first);
+            self.values.select_nth_unstable_by(self.k - 1, largest_first);
             self.values.truncate(self.k);
         }
-        self.values.sort_unstable_by(largest_first);
     }
 
     fn absorb_weighted(&mut self, numbers: impl Iterator<Item = (f32, f32)>) {

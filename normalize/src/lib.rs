@@ -34,7 +34,7 @@ mod sums;
 pub use activation::Activation;
 pub use compress::{BiasError, HERD_CANDIDATES_MAX, HERD_POINTS_MAX, WeightedBank, bias_error, herd, kmeans};
 pub use duplicates::{Duplicates, Group, Representative, Sameness, group_duplicates};
-pub use fit::{Bank, Points, fit_activation, fit_entries, fit_states, rows_holding};
+pub use fit::{Bank, Points, fit_activation, fit_entries, fit_states, fit_together, rows_holding};
 pub use growth::{Growth, Unseen};
 pub use hubness::{Occurrence, robin_hood_at_random};
 pub use kept::{KLargest, Nearest};

@@ -2,11 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use dehub_normalize::{BankKind, Method, Points, Statistic, Term, fit_states};
+use dehub_normalize::{BankKind, Method, Points, Statistic, Term, fit_together};
 
 use super::Draft;
 use super::banks::unknown_bank;
-use super::refit::fit_lists;
 use super::sets::Balance;
 use crate::record::{CORRECTIONS, CorrectionRecord, SetKind};
 use crate::state::State;
@@ -119,18 +118,16 @@ impl Draft<'_> {
         let fit_bank = bank.fit(state.config.metric);
         let all = kinds.iter().copied().filter_map(SetKind::statistic);
         let (balanced, plain): (Vec<Statistic>, Vec<Statistic>) = all.partition(Statistic::has_potentials);
-        let states = fit_states(&points, 0, fit_bank, 0, &plain);
+        let gates: Vec<usize> = kinds.iter().copied().filter_map(SetKind::gate).collect();
+        let (states, activations) = fit_together(&points, fit_bank, &plain, &gates);
         for (statistic, states) in plain.into_iter().zip(&states) {
             self.install_column(Balance::of(name), statistic, states, None)?;
         }
         for statistic in balanced {
             self.install_balanced(balance, &points, fit_bank, statistic, None)?;
         }
-        for kind in kinds {
-            if let SetKind::Activation { k } = *kind {
-                let activation = fit_lists(&points, 0, &bank, fit_bank, 0..bank.slots(), k);
-                self.install_gate(name, activation)?;
-            }
+        for activation in activations {
+            self.install_gate(name, activation)?;
         }
         Ok(())
     }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use dehub_normalize::{Bank, Points, Statistic, fit_activation, fit_states};
+use dehub_normalize::{Bank, Points, Statistic, fit_activation, fit_states, fit_together};
 use dehub_vector::{CHUNK_ROWS, Metric};
 use proptest::prelude::*;
 use proptest::test_runner::{TestCaseError, TestRunner};
@@ -117,6 +117,22 @@ impl Setting {
         Ok(())
     }
 
+    /// One pass gives what each asked for alone gets.
+    fn check_together(&self, k: usize) -> Result<(), TestCaseError> {
+        let wanted = [Statistic::LogSumExp { beta: 20.0 }, Statistic::TopMean { k: 3 }, Statistic::Mean];
+        let entries: Vec<u32> = (0..).take(self.bank.len()).collect();
+        let gates = [k, 1, k + 4];
+        self.with(|points, bank| {
+            let (states, activations) = fit_together(points, bank, &wanted, &gates);
+            prop_assert_eq!(states, fit_states(points, 0, bank, 0, &wanted));
+            for (k, found) in gates.into_iter().zip(&activations) {
+                prop_assert_eq!(found, &fit_activation(points, 0, bank, &entries, k));
+            }
+            prop_assert_eq!(activations.len(), gates.len());
+            Ok(())
+        })
+    }
+
     /// With sums that 32 bits hold exactly, ties are ties and the lower row wins.
     fn check_exact_activation(&self, k: usize) -> Result<(), TestCaseError> {
         let entries: Vec<u32> = (0..).take(self.bank.len()).collect();
@@ -179,6 +195,7 @@ fn activation_lists_are_heads_of_a_full_sort() {
     TestRunner::new(cases(300, 32))
         .run(&(setting(), 1_usize..8, any::<prop::sample::Index>()), |((it, kind), k, row)| {
             it.check_activation(0, k)?;
+            it.check_together(k)?;
             it.check_activation(row.index(it.points.len()), k)?;
             if kind == 0 { it.check_exact_activation(k) } else { Ok(()) }
         })
@@ -210,6 +227,7 @@ fn many_blocks_of_points_and_entries_are_one_bank() {
             it.check_statistics(row, entry).expect("the formulas hold");
             it.check_activation(row, 5).expect("the lists hold");
         }
+        it.check_together(5).expect("one pass for all");
         it.check_activation(0, it.points.len() + 3).expect("a list longer than the gallery holds it all");
     }
 }
