@@ -63,10 +63,20 @@ pub fn fit_entries(
     entries: Span,
     statistics: &[Statistic],
 ) -> Vec<Vec<State>> {
+    fit_rows(points, first_row..points.vectors.len(), bank, entries, statistics)
+}
+
+/// The same for a range of rows. Cut at multiples of [`CHUNK_ROWS`], the parts are bit for bit the whole.
+pub fn fit_rows(
+    points: &Points<'_>,
+    rows: Span,
+    bank: Bank<'_>,
+    entries: Span,
+    statistics: &[Statistic],
+) -> Vec<Vec<State>> {
     if statistics.is_empty() {
         return Vec::new();
     }
-    let rows = first_row..points.vectors.len();
     let blocks: Vec<_> = spans(rows)
         .into_par_iter()
         .map(|span| {
