@@ -53,6 +53,12 @@ impl Collection {
         Ok(inputs.iter().filter_map(served).collect())
     }
 
+    /// Refuses what a fit would refuse; nothing is fitted.
+    pub fn check_fit(&self, inputs: &[FitInput]) -> Result<(), WriteError> {
+        let state = self.lock().clone();
+        Draft::new(&self.store, &state).measure(inputs).map(drop)
+    }
+
     /// Fits a correction and makes it the default, in one commit. `evidence` was found for a rehearsal
     /// of the same fit.
     pub fn fit_as_default(

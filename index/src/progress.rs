@@ -48,8 +48,12 @@ impl FitProgress {
         FitProgress::with(PIECE_ROWS.max(4 * CHUNK_ROWS * processors), None)
     }
 
-    /// The same for a fit of about `rows` rows at a time, that calls `watch` after each piece of work, while it
-    /// holds no lock of the collection.
+    /// The same, that calls `watch` after each piece of work, while it holds no lock of the collection.
+    pub fn with_watch(watch: impl Fn(&FitProgress) + Send + Sync + 'static) -> FitProgress {
+        FitProgress::with(FitProgress::new().piece_rows(), Some(Box::new(watch)))
+    }
+
+    /// The same for a fit of about `rows` rows at a time.
     pub fn watched(rows: usize, watch: impl Fn(&FitProgress) + Send + Sync + 'static) -> FitProgress {
         FitProgress::with(rows.div_ceil(CHUNK_ROWS).max(1) * CHUNK_ROWS, Some(Box::new(watch)))
     }
