@@ -6,8 +6,8 @@ use std::thread;
 
 use actix_web::rt;
 
-/// Calls `action` when the process gets SIGINT for the first time, instead of being ended by it. A second SIGINT
-/// ends the process with the status 130.
+/// Calls `action` when the process gets SIGINT for the first time, instead of being ended by it. Later ones
+/// do nothing.
 pub fn when_interrupted(action: impl FnOnce() + Send + 'static) -> io::Result<()> {
     let wait = move || {
         rt::System::new().block_on(async {
@@ -18,9 +18,6 @@ pub fn when_interrupted(action: impl FnOnce() + Send + 'static) -> io::Result<()
             };
             if poll_fn(|context| interrupts.poll_recv(context)).await.is_some() {
                 action();
-            }
-            if poll_fn(|context| interrupts.poll_recv(context)).await.is_some() {
-                std::process::exit(130);
             }
         });
     };

@@ -45,6 +45,8 @@ const LABELS: [&str; 19] = [
     "SN(tau=0.3,n=5)",
     "DBSN(tau=0.3,n=5)",
 ];
+/// The commits of [`fill`].
+const FILLING: u64 = 3;
 const PLAIN: [&str; 2] = ["IS(beta=20)", "NNN(alpha=1.0,k=16)"];
 
 /// A collection that threads share.
@@ -160,6 +162,8 @@ fn a_fit_ends_as_a_fresh_one_whatever_happens_meanwhile() {
             assert_eq!(fitted.len(), LABELS.len());
             assert_eq!((progress.done(), progress.share()), (progress.total(), 1.0), "{what}");
             assert!(shared.collection.pending_fits().is_empty());
+            let commits = shared.collection.snapshot().sequence();
+            assert!(commits > FILLING + 1, "{what}: it happened during the fit");
             assert_fresh(&shared.collection.snapshot(), &LABELS, &format!("{what}, at piece {at}"));
             let before = dump(&shared.collection.snapshot());
             let reopened = shared.reopened();
@@ -195,6 +199,8 @@ fn an_absorption_ends_as_a_fresh_fit_whatever_happens_meanwhile() {
         shared.collection.add_to_bank(&more).expect("good entries");
         let progress = acting(&shared.collection, 1, move |collection, _| act(collection));
         shared.collection.absorb_with(&name("queries"), &progress).expect("an absorption");
+        let commits = shared.collection.snapshot().sequence();
+        assert!(commits > FILLING + 3, "{what}: it happened during the absorption");
         assert_fresh(&shared.collection.snapshot(), &LABELS[..17], what);
     }
 }

@@ -77,7 +77,8 @@ fn fit_watched(
 fn interruption(name: &str, inputs: &[FitInput], collection: &Collection) -> String {
     match collection.pending_fits().iter().find(|fit| fit.inputs == inputs) {
         Some(fit) => format!(
-            "interrupted at {:.0} %; nothing was changed, and the same command goes on from there              (dehub fit {name} --discard drops what is kept for it)",
+            "interrupted at {:.0} %; nothing was changed, and the same command goes on from there (dehub fit \
+             {name} --discard drops what is kept for it)",
             100.0 * fit.share
         ),
         None => "interrupted; nothing was changed".to_owned(),
