@@ -1,14 +1,18 @@
 //! Banks: grown, weakened, shrunk, listed, dropped.
 
+use std::sync::Arc;
+
 use actix_web::HttpResponse;
-use dehub_index::{BankInfo, BankUpdate, EntryInput, EntrySelector, Name, Snapshot};
+use dehub_index::{BankInfo, BankUpdate, Collection, EntryInput, EntrySelector, FitProgress, Name, Snapshot};
 use dehub_query::BankKind;
 use serde::Serialize;
-use serde_json::Value;
+use serde_json::{Value, json};
 
-use crate::call::Call;
+use crate::call::{Answer, Call, Task};
 use crate::decode::{self, Fields, Place};
-use crate::errors::{self, BANK_KIND, INVALID_VALUE, UNKNOWN_BANK, Written};
+use crate::errors::{self, BANK_KIND, INVALID_VALUE, NOT_SUPPORTED, UNKNOWN_BANK, Written};
+use crate::jobs::{Begun, Kind, Purpose, unfinished};
+use crate::parameters::WAIT_OR_NOT;
 use crate::points::{WriteReply, same_length};
 use crate::problem::Problem;
 
@@ -49,9 +53,20 @@ enum Update {
 
 /// `PUT /collections/{collection}/banks/{bank}`
 pub(crate) async fn add(call: Call) -> HttpResponse {
-    call.answer_body(&["wait"], |task, body| {
+    call.answer_body(&[WAIT_OR_NOT], |task, body| -> Result<Answer, Problem> {
         let collection = task.collection()?;
+        let waits = task.parameters.waits();
         let receipt = match update(task.name("bank")?, body)? {
+            Update::Given(update) if !waits && !update.defer => {
+                let update = BankUpdate { defer: true, ..update };
+                let added = collection.add_to_bank(&update);
+                let receipt = added.map_err(|error| errors::write(&error, &Written::Bank))?;
+                return absorb_as_job(&task, &collection, WriteReply::added(&receipt));
+            }
+            Update::FromGallery(_) if !waits => {
+                let detail = "a bank made `/from_gallery` cannot be made in the background";
+                return Err(Problem::new(NOT_SUPPORTED, detail).in_parameter("wait"));
+            }
             Update::Given(update) => {
                 collection.add_to_bank(&update).map_err(|error| errors::write(&error, &Written::Bank))
             }
@@ -59,9 +74,30 @@ pub(crate) async fn add(call: Call) -> HttpResponse {
                 .bank_from_gallery(&name)
                 .map_err(|error| errors::write(&error, &Written::FromGallery)),
         }?;
-        task.reply(&WriteReply::added(&receipt))
+        Ok(task.reply(&WriteReply::added(&receipt))?.into())
     })
     .await
+}
+
+#[derive(Serialize)]
+struct Nothing {}
+
+/// Begins a job that takes in what the sets over a bank have not; answers with it and what was `written` before.
+fn absorb_as_job(
+    task: &Task,
+    collection: &Arc<Collection>,
+    written: impl Serialize,
+) -> Result<Answer, Problem> {
+    let bank = task.name("bank")?;
+    let purpose = Purpose { kind: Kind::Absorb, collection: task.name("collection")?, name: bank.clone() };
+    let work = move |collection: &Collection, progress: &FitProgress| {
+        let receipt = collection
+            .absorb_with(&bank, progress)
+            .map_err(|error| unfinished(&error, |error| errors::write(error, &Written::Path)))?;
+        Ok(json!({ "operation_id": receipt.sequence, "added": receipt.added }))
+    };
+    let job = task.edge().start(purpose, collection, work)?;
+    Ok(Answer::accepted(task.reply(&Begun { job, written })?))
 }
 
 /// `GET /collections/{collection}/banks`
@@ -127,11 +163,16 @@ pub(crate) async fn decay(call: Call) -> HttpResponse {
 
 /// `POST /collections/{collection}/banks/{bank}/absorb`
 pub(crate) async fn absorb(call: Call) -> HttpResponse {
-    call.answer(&["wait"], |task| {
+    call.answer(&[WAIT_OR_NOT], |task| -> Result<Answer, Problem> {
         let collection = task.collection()?;
+        if !task.parameters.waits() {
+            let (snapshot, bank) = (collection.snapshot(), task.name("bank")?);
+            snapshot.bank(bank.as_str()).ok_or_else(|| unknown(&snapshot, bank.as_str()))?;
+            return absorb_as_job(&task, &collection, Nothing {});
+        }
         let receipt =
             collection.absorb(&task.name("bank")?).map_err(|error| errors::write(&error, &Written::Path))?;
-        task.reply(&WriteReply::added(&receipt))
+        Ok(task.reply(&WriteReply::added(&receipt))?.into())
     })
     .await
 }

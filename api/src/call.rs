@@ -36,6 +36,25 @@ pub(crate) struct Task {
     pub(crate) parameters: Parameters,
 }
 
+/// The body of an answer, and whether the work it is about is complete: 200 or 202.
+pub(crate) struct Answer {
+    body: Vec<u8>,
+    is_complete: bool,
+}
+
+impl Answer {
+    /// The answer when the work has only begun.
+    pub(crate) fn accepted(body: Vec<u8>) -> Answer {
+        Answer { body, is_complete: false }
+    }
+}
+
+impl From<Vec<u8>> for Answer {
+    fn from(body: Vec<u8>) -> Answer {
+        Answer { body, is_complete: true }
+    }
+}
+
 /// The frame of every answer, that of Qdrant.
 #[derive(Serialize)]
 struct Envelope<'a, T> {
@@ -64,10 +83,10 @@ impl FromRequest for Call {
 
 impl Call {
     /// Answers a request without a body. The query string may have the parameters `allowed`.
-    pub(crate) async fn answer(
+    pub(crate) async fn answer<A: Into<Answer> + Send + 'static>(
         self,
         allowed: &[&str],
-        work: impl FnOnce(Task) -> Result<Vec<u8>, Problem> + Send + 'static,
+        work: impl FnOnce(Task) -> Result<A, Problem> + Send + 'static,
     ) -> HttpResponse {
         match self.task(allowed) {
             Ok(task) => respond(self.edge.run(move || work(task)).await),
@@ -76,10 +95,10 @@ impl Call {
     }
 
     /// Answers a request with a JSON body.
-    pub(crate) async fn answer_body(
+    pub(crate) async fn answer_body<A: Into<Answer> + Send + 'static>(
         mut self,
         allowed: &[&str],
-        work: impl FnOnce(Task, Value) -> Result<Vec<u8>, Problem> + Send + 'static,
+        work: impl FnOnce(Task, Value) -> Result<A, Problem> + Send + 'static,
     ) -> HttpResponse {
         let payload = self.payload.take();
         let body = match receive::receive(&self.request, payload, &self.edge).await {
@@ -161,6 +180,7 @@ impl Task {
         let name = self.name("collection")?;
         let collection = self.edge.catalogue().get(&name).map_err(|error| errors::catalogue(&error))?;
         self.edge.build_missing_graph(&name, &collection);
+        self.edge.resume_fits(&name, &collection);
         Ok(collection)
     }
 
@@ -182,9 +202,12 @@ pub(crate) fn to_json<T: Serialize>(answer: &T) -> Result<Vec<u8>, Problem> {
     serde_json::to_vec(answer).map_err(refused)
 }
 
-fn respond(outcome: Result<Vec<u8>, Problem>) -> HttpResponse {
-    match outcome {
-        Ok(body) => HttpResponse::Ok().content_type("application/json").body(body),
+fn respond<A: Into<Answer>>(outcome: Result<A, Problem>) -> HttpResponse {
+    match outcome.map(Into::into) {
+        Ok(Answer { body, is_complete }) => {
+            let mut response = if is_complete { HttpResponse::Ok() } else { HttpResponse::Accepted() };
+            response.content_type("application/json").body(body)
+        }
         Err(problem) => problem.response(),
     }
 }

@@ -144,7 +144,7 @@ pub(crate) async fn exists(call: Call) -> HttpResponse {
 pub(crate) async fn delete(call: Call) -> HttpResponse {
     call.answer(&["wait"], |task| {
         let name = task.name("collection")?;
-        task.edge().catalogue().delete(&name).map_err(|error| errors::catalogue(&error))?;
+        task.edge().delete(&name).map_err(|error| errors::catalogue(&error))?;
         task.reply(&true)
     })
     .await

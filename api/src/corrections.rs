@@ -1,17 +1,22 @@
 //! Corrections: fitted, listed, dropped.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use actix_web::HttpResponse;
-use dehub_index::{Collection, CorrectionInfo, FitInput, Fitted, Name, Snapshot, WriteError};
+use dehub_index::{Collection, CorrectionInfo, FitInput, FitProgress, Fitted, Name, Snapshot, WriteError};
 use dehub_query::{BankKind, Method, MethodInput, TuneError, choose};
 use serde::Serialize;
-use serde_json::Value;
+use serde_json::{Value, json};
 
-use crate::call::{Call, Task};
+use crate::call::{Answer, Call, Task};
 use crate::decode::{self, Fields, Place};
-use crate::errors::{self, BANK_UNUSED, CORRECTION_DROPPED, INVALID_VALUE, UNKNOWN_CORRECTION, Written};
+use crate::errors::{
+    self, BANK_UNUSED, CORRECTION_DROPPED, INVALID_VALUE, NOT_SUPPORTED, UNKNOWN_CORRECTION, Written,
+};
 use crate::evidence::{self, Given};
+use crate::jobs::{Begun, Kind, Purpose, unfinished};
+use crate::parameters::WAIT_OR_NOT;
 use crate::problem::Problem;
 
 /// A correction in an answer.
@@ -74,19 +79,29 @@ struct StatisticsReply {
 
 /// `PUT /collections/{collection}/corrections/{correction}`
 pub(crate) async fn fit(call: Call) -> HttpResponse {
-    call.answer_body(&["wait"], |task, body| fit_task(&task, body)).await
+    call.answer_body(&[WAIT_OR_NOT], |task, body| fit_task(&task, body)).await
 }
 
-fn fit_task(task: &Task, body: Value) -> Result<Vec<u8>, Problem> {
+fn fit_task(task: &Task, body: Value) -> Result<Answer, Problem> {
     let collection = task.collection()?;
+    let waits = task.parameters.waits();
     if is_auto(&body) {
-        return auto_task(task, &collection, body);
+        if !waits {
+            let detail = "what `auto` is decides itself by measuring, which cannot be done in the background";
+            return Err(Problem::new(NOT_SUPPORTED, detail).in_parameter("wait"));
+        }
+        return Ok(auto_task(task, &collection, body)?.into());
     }
     let Asked { mut input, method, pointers } = input(task.name("correction")?, body)?;
     let resolved = collection.snapshot().resolve(&method, input.query_bank.as_ref());
     let written = Written::Fit(&input, pointers.perplexity);
     input.method = resolved.map_err(|error| errors::write(&error, &written))?;
     let written = Written::Fit(&input, pointers.k);
+    if !waits {
+        let checked = collection.check_fit(std::slice::from_ref(&input));
+        checked.map_err(|error| errors::write(&error, &written))?;
+        return fit_as_job(task, &collection, input, pointers.k);
+    }
     let fitted =
         collection.fit(std::slice::from_ref(&input)).map_err(|error| errors::write(&error, &written))?;
     let Some(Fitted { info, sequence, report }) = fitted.into_iter().next() else {
@@ -95,13 +110,43 @@ fn fit_task(task: &Task, body: Value) -> Result<Vec<u8>, Problem> {
             "the correction was fitted, and dropped by another request",
         ));
     };
-    task.reply(&FittedReply {
+    let reply = task.reply(&FittedReply {
         operation_id: sequence,
         status: "completed",
         correction: CorrectionReply::new(&info),
         note: method.note(&input.method),
         statistics: StatisticsReply { computed: report.computed.len(), shared: report.shared.len() },
-    })
+    })?;
+    Ok(reply.into())
+}
+
+#[derive(Serialize)]
+struct ToBeFitted {
+    name: String,
+    method: String,
+}
+
+fn fit_as_job(
+    task: &Task,
+    collection: &Arc<Collection>,
+    input: FitInput,
+    pointer: &'static str,
+) -> Result<Answer, Problem> {
+    let purpose = Purpose { kind: Kind::Fit, collection: task.name("collection")?, name: input.name.clone() };
+    let written = ToBeFitted { name: input.name.to_string(), method: input.method.to_string() };
+    let work = move |collection: &Collection, progress: &FitProgress| {
+        let fitted = collection.fit_with(std::slice::from_ref(&input), progress);
+        let describe = |error: &WriteError| errors::write(error, &Written::Fit(&input, pointer));
+        fitted.map(|fitted| fitted_value(&fitted)).map_err(|error| unfinished(&error, describe))
+    };
+    let job = task.edge().start(purpose, collection, work)?;
+    Ok(Answer::accepted(task.reply(&Begun { job, written })?))
+}
+
+/// The result of a job that fitted corrections; empty for those that were dropped since.
+pub(crate) fn fitted_value(fitted: &[Fitted]) -> Value {
+    let corrections: Vec<_> = fitted.iter().map(|fitted| CorrectionReply::new(&fitted.info)).collect();
+    json!({ "operation_id": fitted.first().map(|fitted| fitted.sequence), "corrections": corrections })
 }
 
 /// Whether a correction is to be chosen rather than named.

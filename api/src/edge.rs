@@ -8,9 +8,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 
 use actix_web::web;
-use dehub_index::{Catalogue, Collection, GraphBuild, Name};
+use dehub_index::{Catalogue, CatalogueError, Collection, FitProgress, GraphBuild, Name};
+use serde_json::Value;
 
-use crate::errors::{INTERNAL, OVERLOADED};
+use crate::corrections;
+use crate::errors::{self, INTERNAL, OVERLOADED, Written};
+use crate::jobs::{Jobs, Kind, Purpose, Unfinished, unfinished};
 use crate::problem::Problem;
 
 /// Requests that are with the engine or wait for one of its threads. One more is answered 503 at
@@ -33,6 +36,9 @@ pub(crate) struct Edge {
     building: Arc<Mutex<HashSet<Name>>>,
     /// Collections whose graph could not be built; only a write tries again.
     given_up: Arc<Mutex<HashSet<Name>>>,
+    jobs: Jobs,
+    /// Collections whose pending fits were resumed, if they had some.
+    resumed: Mutex<HashSet<Name>>,
     // INVARIANT: the last field, so that it is dropped when the collections are closed.
     open: Open,
 }
@@ -93,12 +99,56 @@ impl Edge {
             body_bytes: Bound::new(body_limit_bytes.saturating_mul(BODIES_MAX)),
             building: Arc::default(),
             given_up: Arc::default(),
+            jobs: Jobs::default(),
+            resumed: Mutex::default(),
             open,
         }
     }
 
     pub(crate) fn catalogue(&self) -> &Catalogue {
         &self.catalogue
+    }
+
+    pub(crate) fn jobs(&self) -> &Jobs {
+        &self.jobs
+    }
+
+    /// Begins a job.
+    pub(crate) fn start(
+        &self,
+        purpose: Purpose,
+        collection: &Arc<Collection>,
+        work: impl FnOnce(&Collection, &FitProgress) -> Result<Value, Unfinished> + Send + 'static,
+    ) -> Result<u64, Problem> {
+        self.jobs.start(purpose, Arc::clone(collection), self.open.clone(), work)
+    }
+
+    /// Lets the fits go on, as jobs, that were under way when the collection was last closed.
+    pub(crate) fn resume_fits(&self, name: &Name, collection: &Arc<Collection>) {
+        if !locked(&self.resumed).insert(name.clone()) {
+            return;
+        }
+        for fit in collection.pending_fits() {
+            let Some(input) = fit.inputs.first() else { continue };
+            let purpose = Purpose { kind: Kind::Fit, collection: name.clone(), name: input.name.clone() };
+            let work = move |collection: &Collection, progress: &FitProgress| {
+                let fitted = collection
+                    .fit_with(&fit.inputs, progress)
+                    .map_err(|error| unfinished(&error, |error| errors::write(error, &Written::Path)))?;
+                Ok(corrections::fitted_value(&fitted))
+            };
+            if let Err(problem) = self.start(purpose, collection, work) {
+                tracing::error!(collection = %name, ?problem, "a pending fit was not resumed");
+            }
+        }
+    }
+
+    /// Deletes a collection; its jobs are cancelled first.
+    pub(crate) fn delete(&self, name: &Name) -> Result<(), CatalogueError> {
+        self.jobs.cancel_all(name);
+        self.catalogue.delete(name)?;
+        locked(&self.resumed).remove(name);
+        Ok(())
     }
 
     /// The largest body of a request.

@@ -16,12 +16,15 @@ pub(crate) const UNKNOWN_COLLECTION: Code = Code::new(404, "unknown_collection",
 pub(crate) const UNKNOWN_POINT: Code = Code::new(404, "unknown_point", "No such point");
 pub(crate) const UNKNOWN_BANK: Code = Code::new(404, "unknown_bank", "No such bank");
 pub(crate) const UNKNOWN_CORRECTION: Code = Code::new(404, "unknown_correction", "No such correction");
+pub(crate) const UNKNOWN_JOB: Code = Code::new(404, "unknown_job", "No such job");
 pub(crate) const WRONG_METHOD: Code =
     Code::new(405, "wrong_method", "The path does not take this HTTP method");
 pub(crate) const BODY_TIMEOUT: Code = Code::new(408, "body_timeout", "The body took too long");
 
 pub(crate) const COLLECTION_EXISTS: Code = Code::new(409, "collection_exists", "The collection exists");
 pub(crate) const ENTRY_EXISTS: Code = Code::new(409, "entry_exists", "The bank entry exists");
+const STOPPED: Code = Code::new(409, "stopped", "The work was stopped");
+pub(crate) const JOB_ENDED: Code = Code::new(409, "job_ended", "The job has ended");
 pub(crate) const BANK_IN_USE: Code = Code::new(409, "bank_in_use", "The bank is in use");
 
 const CORRECTION_IN_USE: Code = Code::new(409, "correction_in_use", "The correction is in use");
@@ -197,6 +200,7 @@ pub(crate) fn write(error: &WriteError, written: &Written<'_>) -> Problem {
             Some(pointer) => new(UNKNOWN_CORRECTION).unprocessable().at(pointer).found(correction),
             None => new(UNKNOWN_CORRECTION),
         },
+        WriteError::Cancelled | WriteError::Interrupted => new(STOPPED),
         WriteError::BankInUse { .. } => new(BANK_IN_USE),
         WriteError::CorrectionInUse { .. } => new(CORRECTION_IN_USE),
         WriteError::Vetoed { .. } => new(VETOED),

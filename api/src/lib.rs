@@ -28,6 +28,8 @@ mod edge;
 mod errors;
 mod evidence;
 mod hubness;
+mod interrupt;
+mod jobs;
 mod parameters;
 mod points;
 mod problem;
@@ -38,4 +40,5 @@ mod routes;
 mod server;
 mod service;
 
+pub use interrupt::when_interrupted;
 pub use server::{BODY_LIMIT_BYTES, PORT, ServeError, Server, ServerConfig, StopHandle};

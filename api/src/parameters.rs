@@ -5,19 +5,24 @@ use actix_web::web;
 use crate::errors::{INVALID_VALUE, UNKNOWN_PARAMETER};
 use crate::problem::Problem;
 
+/// Allows the parameter `wait` to be `false`: the work may become a job.
+pub(crate) const WAIT_OR_NOT: &str = "wait?";
+
 /// The parameters of one request.
 #[derive(Debug)]
 pub(crate) struct Parameters(Vec<(String, String)>);
 
 impl Parameters {
-    /// Reads a query string that may have the parameters `allowed`.
+    /// Reads a query string that may have the parameters `allowed`. `wait` may be `false` where it is allowed as
+    /// [`WAIT_OR_NOT`].
     pub(crate) fn parse(text: &str, allowed: &[&str]) -> Result<Parameters, Problem> {
         let pairs = web::Query::<Vec<(String, String)>>::from_query(text)
             .map_err(|error| Problem::new(INVALID_VALUE, format!("the query string: {error}")))?
             .into_inner();
         for (place, (name, _)) in pairs.iter().enumerate() {
-            if !allowed.contains(&name.as_str()) {
-                let known = if allowed.is_empty() { "none".to_owned() } else { allowed.join(", ") };
+            let names: Vec<&str> = allowed.iter().map(|name| name.trim_end_matches('?')).collect();
+            if !names.contains(&name.as_str()) {
+                let known = if names.is_empty() { "none".to_owned() } else { names.join(", ") };
                 let detail = format!("the parameter `{name}` is not known here, wanted {known}");
                 return Err(Problem::new(UNKNOWN_PARAMETER, detail).in_parameter(name).wanted(known));
             }
@@ -29,10 +34,19 @@ impl Parameters {
         let parameters = Parameters(pairs);
         match parameters.text("wait") {
             None | Some("true") => Ok(parameters),
+            Some("false") if allowed.contains(&WAIT_OR_NOT) => Ok(parameters),
+            Some(found) if allowed.contains(&WAIT_OR_NOT) => {
+                Err(parameters.refused("wait", found, "true or false"))
+            }
             Some(found) => {
                 Err(parameters.refused("wait", found, "true: a write is answered when it is on disk"))
             }
         }
+    }
+
+    /// Whether the client waits for the end of the work.
+    pub(crate) fn waits(&self) -> bool {
+        self.text("wait") != Some("false")
     }
 
     /// A parameter as text.

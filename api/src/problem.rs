@@ -130,6 +130,23 @@ impl Problem {
         fault.get_or_insert_with(|| Box::new(Fault { reason: detail.clone(), ..Fault::default() }))
     }
 
+    /// The members of the answer.
+    pub(crate) fn to_value(&self) -> Value {
+        serde_json::to_value(self.members()).expect("text and numbers always have a JSON form")
+    }
+
+    fn members(&self) -> Members<'_> {
+        Members {
+            r#type: format!("urn:dehub:problem:{}", self.code.name),
+            title: self.code.title,
+            status: self.status(),
+            detail: &self.detail,
+            code: self.code.name,
+            errors: self.fault.iter().map(Box::as_ref).collect(),
+            verdict: self.verdict.as_deref(),
+        }
+    }
+
     pub(crate) fn response(&self) -> HttpResponse {
         let number = self.status();
         if number >= 500 {
@@ -143,16 +160,7 @@ impl Problem {
         if let Some(methods) = self.allow {
             response.insert_header((header::ALLOW, methods));
         }
-        let members = Members {
-            r#type: format!("urn:dehub:problem:{}", self.code.name),
-            title: self.code.title,
-            status: number,
-            detail: &self.detail,
-            code: self.code.name,
-            errors: self.fault.iter().map(Box::as_ref).collect(),
-            verdict: self.verdict.as_deref(),
-        };
-        let body = serde_json::to_vec(&members).expect("text and numbers always have a JSON form");
+        let body = serde_json::to_vec(&self.members()).expect("text and numbers always have a JSON form");
         response.insert_header((header::CONTENT_TYPE, MEDIA_TYPE)).body(body)
     }
 }

@@ -5,7 +5,7 @@ use actix_web::{HttpResponse, Resource, Route, web};
 use crate::call::Call;
 use crate::errors::{UNKNOWN_PATH, WRONG_METHOD};
 use crate::problem::Problem;
-use crate::{banks, collections, corrections, defaults, hubness, points, quarantine, queries, service};
+use crate::{banks, collections, corrections, defaults, hubness, jobs, points, quarantine, queries, service};
 
 /// Registers every path.
 pub(crate) fn configure(app: &mut web::ServiceConfig) {
@@ -25,6 +25,12 @@ pub(crate) fn configure(app: &mut web::ServiceConfig) {
         ))
         .service(path("/collections/{collection}/exists", "GET", [web::get().to(collections::exists)]))
         .service(path("/collections/{collection}/hubness", "GET", [web::get().to(hubness::measure)]))
+        .service(path("/jobs", "GET", [web::get().to(jobs::list)]))
+        .service(path(
+            "/jobs/{job}",
+            "DELETE, GET",
+            [web::delete().to(jobs::cancel), web::get().to(jobs::describe)],
+        ))
         .configure(points)
         .configure(chosen)
         .configure(fitted)

@@ -14,6 +14,7 @@ use actix_web::{App, rt, web};
 use dehub_index::Catalogue;
 
 use crate::edge::Edge;
+use crate::jobs::Jobs;
 use crate::routes;
 
 /// The port when none is chosen.
@@ -22,8 +23,8 @@ pub const PORT: u16 = 6363;
 /// The largest body taken when no other limit is chosen: a few thousand vectors as text.
 pub const BODY_LIMIT_BYTES: usize = 32 * 1024 * 1024;
 
-/// Threads on which one worker waits for the engine. A fit holds one for as long as it takes, and
-/// writes to the same collection wait behind it; the rest go on reading.
+/// Threads on which one worker waits for the engine. A fit that its client waits for holds one for as long as
+/// it takes.
 const ENGINE_THREADS: usize = 16;
 
 /// How long requests under way may take to end once the server was asked to stop.
@@ -82,6 +83,7 @@ pub enum ServeError {
 pub struct Server {
     address: SocketAddr,
     http: HttpServer,
+    jobs: Jobs,
     /// Disconnected when nothing of the server is left that may hold a collection open.
     closed: Receiver<Infallible>,
 }
@@ -114,6 +116,7 @@ impl Server {
         let address = listener.local_addr().map_err(fault)?;
         let (open, closed) = channel();
         let edge = web::Data::new(Edge::new(catalogue, config.body_limit_bytes, open));
+        let jobs = edge.jobs().clone();
         let app = move || {
             App::new()
                 .app_data(edge.clone())
@@ -140,7 +143,7 @@ impl Server {
             .shutdown_signal(asked_to_stop());
         let http = if config.workers > 0 { http.workers(config.workers) } else { http };
         let http = http.listen(listener).map_err(fault)?;
-        Ok(Server { address, http: http.run(), closed })
+        Ok(Server { address, http: http.run(), jobs, closed })
     }
 
     /// Where it listens, with the port it was given if it asked for any.
@@ -155,9 +158,11 @@ impl Server {
 
     /// Serves until SIGINT, SIGTERM or a [`StopHandle`] asks it to stop and the requests under way
     /// have ended. Then the server holds nothing of the catalogue any more, unless something took
-    /// longer than half a minute to end.
+    /// longer than half a minute to end. Jobs are interrupted; the fits among them go on when their collections
+    /// are served again.
     pub fn run(self) -> Result<(), ServeError> {
         rt::System::new().block_on(self.http).map_err(ServeError::Run)?;
+        self.jobs.stop();
         // Workers end after the future does. A store that closes while the process exits aborts it.
         match self.closed.recv_timeout(Duration::from_secs(STOP_SECONDS)) {
             Ok(never) => match never {},

@@ -213,6 +213,23 @@ impl Bank {
         }
     }
 
+    /// Whether the first `slots` slots are those of a bank of this number and hash.
+    pub(crate) fn starts_as(&self, number: u32, slots: u32, hash: &str) -> bool {
+        if self.number != number || self.slots() < slots {
+            return false;
+        }
+        if self.slots() == slots {
+            return self.hash.to_hex().as_str() == hash;
+        }
+        let ids = self.ids();
+        let entry = |start, slot| {
+            let vector = self.vectors.row(slot as usize);
+            chained(start, ids.get(&slot).copied(), vector, self.weight(slot))
+        };
+        let live = (0..slots).filter(|&slot| self.weight(slot) > 0.0);
+        live.fold(NO_HASH, entry).to_hex().as_str() == hash
+    }
+
     pub(crate) fn info(&self, name: &Name) -> BankInfo {
         BankInfo {
             name: name.clone(),

@@ -14,12 +14,13 @@ use crate::alarm::PointAlarm;
 use crate::bank::Bank;
 use crate::config::StoredConfig;
 use crate::graph::Graph;
+use crate::pending::{self, PendingFits};
 use crate::record::{CONFIG_KEY, FAMILIES, META, VECTORS, row_key, to_json, vector_bytes};
 use crate::state::State;
 use crate::write::{Draft, FitInput, unknown_bank};
 use crate::{
-    BankUpdate, CollectionConfig, Correction, DefaultCorrection, DefaultEvidence, EntrySelector, Fitted,
-    HubRule, Name, OpenError, PointInput, Receipt, Snapshot, Upserted, WriteError, graph_file, open,
+    BankUpdate, CollectionConfig, Correction, DefaultCorrection, EntrySelector, HubRule, Name, OpenError,
+    PointInput, Receipt, Snapshot, Upserted, WriteError, graph_file, open,
 };
 
 /// A graph is rebuilt when the points outside it are more than this part of those inside …
@@ -31,11 +32,14 @@ const DEAD_PART: usize = 2;
 
 /// A durable, searchable collection.
 pub struct Collection {
-    store: Arc<Store>,
+    pub(crate) store: Arc<Store>,
     graph_path: PathBuf,
     /// Held while a write is made; never while a graph is built.
     state: Mutex<State>,
     building: Mutex<()>,
+    /// Held by a fit from its beginning to its end.
+    pub(crate) fitting: Mutex<()>,
+    pub(crate) pending: PendingFits,
     published: ArcSwap<Snapshot>,
 }
 
@@ -63,17 +67,19 @@ impl Collection {
         batch.put(META, CONFIG_KEY, &to_json(&StoredConfig::new(&config, identity)));
         let wrap = |source| OpenError::Create { path: path.to_owned(), source };
         store.commit(batch, Durability::Strict).map_err(wrap)?;
-        Ok(Collection::serve(path, store, State::new(config, identity)))
+        Ok(Collection::serve(path, store, State::new(config, identity), PendingFits::default()))
     }
 
     /// Opens the collection in `path` as its last acknowledged write left it.
     pub(crate) fn open(path: &Path) -> Result<Collection, OpenError> {
         let store = Store::open(&store_path(path), &FAMILIES)?;
         let state = open::load(path, &store, &graph_path(path))?;
-        Ok(Collection::serve(path, store, state))
+        let pending = pending::read_all(&store);
+        let pending = pending.map_err(|source| OpenError::Read { path: path.to_owned(), source })?;
+        Ok(Collection::serve(path, store, state, pending))
     }
 
-    fn serve(path: &Path, store: Store, state: State) -> Collection {
+    fn serve(path: &Path, store: Store, state: State, pending: PendingFits) -> Collection {
         let store = Arc::new(store);
         Collection {
             published: ArcSwap::from_pointee(snapshot(&store, &state)),
@@ -81,6 +87,8 @@ impl Collection {
             graph_path: graph_path(path),
             state: Mutex::new(state),
             building: Mutex::new(()),
+            fitting: Mutex::new(()),
+            pending,
         }
     }
 
@@ -156,12 +164,6 @@ impl Collection {
         self.write(|draft| draft.scale_bank(name, factor, drop_below))
     }
 
-    /// Lets every correction over a bank take in the entries whose absorption was deferred. The receipt
-    /// says how many these were.
-    pub fn absorb(&self, bank: &Name) -> Result<Receipt, WriteError> {
-        self.write(|draft| draft.absorb_deferred(bank))
-    }
-
     /// Makes a gallery bank of every point there is now, or adds them to an empty one.
     pub fn bank_from_gallery(&self, name: &Name) -> Result<Receipt, WriteError> {
         self.write(|draft| draft.bank_from_gallery(name))
@@ -170,18 +172,6 @@ impl Collection {
     /// Drops a bank that no correction is fitted from.
     pub fn drop_bank(&self, name: &Name) -> Result<(), WriteError> {
         self.write(|draft| draft.drop_bank(name))
-    }
-
-    /// Fits corrections, all or none. Each serves as soon as this returns, to those who ask for it.
-    pub fn fit(&self, inputs: &[FitInput]) -> Result<Vec<Fitted>, WriteError> {
-        let (report, sequence) =
-            self.write(|draft| Ok((draft.fit(inputs)?, draft.next.counters.sequence)))?;
-        let snapshot = self.snapshot();
-        let served = |input: &FitInput| {
-            let info = snapshot.correction(input.name.as_str())?.info().clone();
-            Some(Fitted { info, sequence, report: report.clone() })
-        };
-        Ok(inputs.iter().filter_map(served).collect())
     }
 
     /// Fits corrections and gives them without installing them: nothing is stored, and no query can ask
@@ -230,17 +220,6 @@ impl Collection {
     /// was yes or it is forced.
     pub fn set_default(&self, default: &DefaultCorrection) -> Result<(), WriteError> {
         self.write(|draft| draft.set_default(default))
-    }
-
-    /// Fits a correction and makes it the default, in one commit. `evidence` was found for a rehearsal
-    /// of the same fit.
-    pub fn fit_as_default(
-        &self,
-        input: &FitInput,
-        evidence: Option<&DefaultEvidence>,
-        forced: bool,
-    ) -> Result<DefaultCorrection, WriteError> {
-        self.write(|draft| draft.fit_as_default(input, evidence, forced))
     }
 
     /// Ranks queries that name no correction by raw similarity again; tells whether there was a default.
@@ -300,11 +279,11 @@ impl Collection {
         Ok(outcome)
     }
 
-    fn publish(&self, state: &State) {
+    pub(crate) fn publish(&self, state: &State) {
         self.published.store(Arc::new(snapshot(&self.store, state)));
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    pub(crate) fn lock(&self) -> MutexGuard<'_, State> {
         // A panic in a write leaves the state as it was: it is replaced whole, after the commit.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }

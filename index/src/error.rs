@@ -311,6 +311,12 @@ pub enum WriteError {
         /// The corrections.
         used_by: String,
     },
+    /// It was cancelled.
+    #[error("cancelled before its end: nothing was changed")]
+    Cancelled,
+    /// It was interrupted.
+    #[error("interrupted before its end: nothing was changed, and the same fit goes on from there")]
+    Interrupted,
     /// The commit failed. The writer refuses until the collection is opened again.
     #[error(transparent)]
     Commit(#[from] dehub_store::CommitError),
@@ -374,7 +380,9 @@ impl WriteError {
             WriteError::Commit(error) => error.blame(),
             WriteError::Read(error) => error.blame(),
             WriteError::GraphFile(_) => Blame::Environment,
-            WriteError::Vector { .. }
+            WriteError::Cancelled
+            | WriteError::Interrupted
+            | WriteError::Vector { .. }
             | WriteError::DuplicateId { .. }
             | WriteError::EntryExists { .. }
             | WriteError::Weight { .. }

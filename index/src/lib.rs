@@ -6,6 +6,7 @@
 //! derived from it and rebuilt when they are missing or broken.
 
 mod alarm;
+mod background;
 mod bank;
 mod catalogue;
 mod collection;
@@ -17,8 +18,10 @@ mod graph;
 mod graph_file;
 mod open;
 mod payload;
+mod pending;
 mod perplexity;
 mod point;
+mod progress;
 mod quarantine;
 mod record;
 mod row_set;
@@ -39,7 +42,9 @@ pub use correction::{Column, Correction, CorrectionInfo, FitReport, Fitted};
 pub use default::{DefaultCorrection, DefaultEvidence, Interval};
 pub use error::{OpenError, ReadError, WriteError};
 pub use payload::{PAYLOAD_BYTES_MAX, Payload, PayloadError};
+pub use pending::PendingFit;
 pub use point::{BATCH_POINTS_MAX, Point, PointInput, Receipt, TEXT_BYTES_MAX, Upserted};
+pub use progress::FitProgress;
 pub use quarantine::HeldPoint;
 pub use record::DamagedRecord;
 pub use scan::{Answer, Question, Variant};

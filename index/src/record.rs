@@ -8,8 +8,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Name, Payload, Point};
 
-/// One record each: the configuration, counters, the default correction, the rule of the quarantine and
-/// every point in it.
+/// One record each: the configuration, counters, the default correction, the rule of the quarantine, every
+/// point in it, and every fit that is not complete.
 pub(crate) const META: Family = Family::new("meta");
 /// Id → row.
 pub(crate) const IDS: Family = Family::new("ids");
@@ -43,6 +43,14 @@ pub(crate) const DEFAULT_KEY: &[u8] = b"default";
 pub(crate) const RULE_KEY: &[u8] = b"quarantine";
 /// Before the key of an id → `HeldRecord`.
 pub(crate) const HELD_PREFIX: &[u8] = b"held/";
+
+/// Before the first set number reserved for a fit → `PendingRecord`.
+pub(crate) const PENDING_PREFIX: &[u8] = b"fit/";
+
+/// The key of a fit that is not complete.
+pub(crate) fn pending_key(first: u32) -> Vec<u8> {
+    [PENDING_PREFIX, &first.to_be_bytes()].concat()
+}
 
 /// The key of a point in quarantine.
 pub(crate) fn held_key(id: &PointId) -> Vec<u8> {

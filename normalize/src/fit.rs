@@ -65,25 +65,37 @@ pub fn fit_entries(
     entries: Span,
     statistics: &[Statistic],
 ) -> Vec<Vec<State>> {
+    fit_rows(points, first_row..points.vectors.len(), bank, entries, statistics)
+}
+
+/// The same for a range of rows. Cut at multiples of [`CHUNK_ROWS`], the parts are bit for bit the whole.
+pub fn fit_rows(
+    points: &Points<'_>,
+    rows: Span,
+    bank: Bank<'_>,
+    entries: Span,
+    statistics: &[Statistic],
+) -> Vec<Vec<State>> {
     if statistics.is_empty() {
         return Vec::new();
     }
-    pass(points, first_row, bank, entries, statistics, &|_, _, _| {})
+    pass(points, rows, bank, entries, statistics, &|_, _, _| {})
 }
 
-/// The state of each row over the whole bank, and for each of `gates` the raw best live points of each
-/// entry, that many. Whatever is asked for, each similarity is computed once.
+/// The states of a range of rows over the whole bank, and for each of `gates` the raw best live points of
+/// each entry among them, that many. Whatever is asked for, each similarity is computed once.
 pub fn fit_together(
     points: &Points<'_>,
+    rows: Span,
     bank: Bank<'_>,
     statistics: &[Statistic],
     gates: &[usize],
 ) -> (Vec<Vec<State>>, Vec<Activation>) {
     let all = 0..bank.vectors.len();
     let Some(&most) = gates.iter().max() else {
-        return (fit_entries(points, 0, bank, all, statistics), Vec::new());
+        return (fit_rows(points, rows, bank, all, statistics), Vec::new());
     };
-    let longest = (0..points.vectors.len()).map(|row| square(points.vectors.row(row))).fold(0.0, f32::max);
+    let longest = rows.clone().map(|row| square(points.vectors.row(row))).fold(0.0, f32::max);
     // Lists for each thread: it holds its own for as long as a block takes.
     let lists: Vec<Mutex<Lists<'_>>> = (0..=rayon::current_num_threads())
         .map(|_| Mutex::new(Lists::new(bank.vectors, bank.metric, most, longest)))
@@ -98,7 +110,7 @@ pub fn fit_together(
             }
         }
     };
-    let states = pass(points, 0, bank, all, statistics, &offer_block);
+    let states = pass(points, rows, bank, all, statistics, &offer_block);
     let lists =
         lists.into_iter().map(|lists| lists.into_inner().unwrap_or_else(PoisonError::into_inner).tops);
     let mut joined = vec![TopK::new(most); bank.vectors.len()];
@@ -120,13 +132,12 @@ pub fn fit_together(
 /// Computes every similarity, block by block, folds it into states and shows it to `look`.
 fn pass(
     points: &Points<'_>,
-    first_row: usize,
+    rows: Span,
     bank: Bank<'_>,
     entries: Span,
     statistics: &[Statistic],
     look: &(dyn Fn(&Span, &Span, &[f32]) + Sync),
 ) -> Vec<Vec<State>> {
-    let rows = first_row..points.vectors.len();
     let blocks: Vec<_> = spans(rows)
         .into_par_iter()
         .map(|span| {

@@ -34,7 +34,7 @@ mod sums;
 pub use activation::Activation;
 pub use compress::{BiasError, HERD_CANDIDATES_MAX, HERD_POINTS_MAX, WeightedBank, bias_error, herd, kmeans};
 pub use duplicates::{Duplicates, Group, Representative, Sameness, group_duplicates};
-pub use fit::{Bank, Points, fit_activation, fit_entries, fit_states, fit_together, rows_holding};
+pub use fit::{Bank, Points, fit_activation, fit_entries, fit_rows, fit_states, fit_together, rows_holding};
 pub use growth::{Growth, Unseen};
 pub use hubness::{Occurrence, robin_hood_at_random};
 pub use kept::{KLargest, Nearest};
@@ -44,6 +44,6 @@ pub use perplexity::{PERPLEXITY_POINTS_MAX, PerplexityError, beta_of_perplexity,
 pub use rewrite::{Rewrite, RewriteError, Rewriter};
 pub use scorer::{PointSide, QueryScorer, Scorer};
 pub use shard::{Partial, Partials, shard_entries, shard_of};
-pub use sinkhorn::fit_potentials;
+pub use sinkhorn::{fit_potentials, fit_potentials_while};
 pub use statistic::{Block, Gap, State, StateError, Statistic};
 pub use sums::{LogSumExp, Moments};

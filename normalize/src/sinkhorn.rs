@@ -31,6 +31,19 @@ pub fn fit_potentials(
     iterations: usize,
     start: Option<&[f32]>,
 ) -> Vec<f32> {
+    fit_potentials_while(points, beside, bank, (tau, iterations), start, &mut || true).unwrap_or_default()
+}
+
+/// The same with `balance` the temperature and the iterations; `go_on` is asked before each iteration, and its
+/// no gives `None`.
+pub fn fit_potentials_while(
+    points: &Points<'_>,
+    beside: Option<&Chunked>,
+    bank: Bank<'_>,
+    (tau, iterations): (f64, usize),
+    start: Option<&[f32]>,
+    go_on: &mut dyn FnMut() -> bool,
+) -> Option<Vec<f32>> {
     let mut gallery = living(points);
     if let Some(beside) = beside {
         (0..beside.len()).for_each(|row| gallery.push(beside.row(row)));
@@ -53,12 +66,15 @@ pub fn fit_potentials(
     };
     let mut of_entries = Vec::new();
     for iteration in 0..iterations.max(1) {
+        if !go_on() {
+            return None;
+        }
         of_entries = entries_from(&of_points);
         if iteration + 1 < iterations {
             of_points = points_from(&of_entries);
         }
     }
-    of_entries
+    Some(of_entries)
 }
 
 /// `−ln n − ln Σ e^…` of each of `n` states, or with their share `w/W` of the weights for `1/n`.

@@ -253,8 +253,11 @@ pub(crate) struct Fit {
     /// DualIS, DualDIS, DN, Centring, LocalCentring, LS, NICDM, ZScore, MP, DisSimLocal, SN, DBSN, which also take
     /// floor and shrink; and GC, RatioMargin, MP2, DualSoftmax, whose scores have no bias. "auto" chooses one by
     /// --queries, as tune does, among IS, NNN and CSLS with a floor.
-    #[arg(long, short, required = true, value_name = "METHOD")]
+    #[arg(long, short, required_unless_present = "discard", value_name = "METHOD")]
     pub method: Vec<String>,
+    /// Drop what interrupted fits have kept to go on from, and fit nothing.
+    #[arg(long, conflicts_with = "method")]
+    pub discard: bool,
     /// The query bank [default: the only one].
     #[arg(long, value_name = "NAME")]
     pub bank: Option<String>,

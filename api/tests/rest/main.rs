@@ -3,5 +3,6 @@
 mod choices;
 mod client;
 mod concurrency;
+mod jobs;
 mod life;
 mod refusals;

@@ -2,14 +2,19 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use dehub_normalize::{BankKind, Method, Points, Statistic, Term, fit_together};
+use dehub_normalize::{BankKind, Method, Points, Statistic, Term};
 
 use super::Draft;
 use super::banks::unknown_bank;
+use super::prepared::iterations;
 use super::sets::Balance;
+use crate::bank::Bank;
 use crate::record::{CORRECTIONS, CorrectionRecord, SetKind};
 use crate::state::State;
 use crate::{FitReport, Name, WriteError};
+
+/// For each bank and the bank beside it, what to fit.
+type Wanted = BTreeMap<(Name, Option<Name>), Vec<SetKind>>;
 
 /// A correction to fit.
 #[derive(Debug, Clone, PartialEq)]
@@ -30,9 +35,52 @@ impl Draft<'_> {
         inputs.iter().try_for_each(|input| check(&self.next, input))?;
         inputs.iter().try_for_each(|input| self.check_kept(input))?;
         self.absorb_for(inputs)?;
+        let (wanted, report) = self.wanted(inputs);
+        for ((bank, beside), kinds) in wanted.into_iter().filter(|(_, kinds)| !kinds.is_empty()) {
+            self.fit_sets(Balance { bank: &bank, beside: beside.as_ref() }, &kinds)?;
+        }
+        for input in inputs {
+            let version = self.next.corrections.get(&input.name).map_or(1, |record| record.version + 1);
+            let record = CorrectionRecord {
+                method: input.method.to_string(),
+                version,
+                query_bank: input.query_bank.clone().filter(|_| input.method.uses(BankKind::Query)),
+                gallery_bank: input.gallery_bank.clone().filter(|_| input.method.uses(BankKind::Gallery)),
+                sequence: self.next.counters.sequence,
+                floors: Vec::new(),
+            };
+            self.put_correction(&input.name, record);
+        }
+        self.remove_unused_sets();
+        Ok(report)
+    }
+
+    /// Checks a fit, and measures its work: in all, as its progress counts, and the statistics that can be kept
+    /// while it is pending.
+    pub(crate) fn measure(mut self, inputs: &[FitInput]) -> Result<(u64, usize), WriteError> {
+        inputs.iter().try_for_each(|input| check(&self.next, input))?;
+        inputs.iter().try_for_each(|input| self.check_kept(input))?;
+        let stale: usize = banks_of(&self.next, inputs).iter().map(|bank| self.sets_to_absorb(bank)).sum();
+        let kinds: Vec<SetKind> = self.wanted(inputs).0.into_values().flatten().collect();
+        let passes = |kind: &SetKind| kind.statistic().map_or(1, iterations);
+        let is_plain =
+            |kind: &&SetKind| kind.statistic().is_some_and(|statistic| !statistic.has_potentials());
+        let plain = kinds.iter().filter(is_plain).count();
+        let passes = kinds.iter().map(passes).sum::<u64>() + stale as u64;
+        Ok((passes * self.next.vectors.len() as u64, plain))
+    }
+
+    /// How many sets an absorption changes.
+    pub(crate) fn sets_to_absorb(&self, bank: &Name) -> usize {
+        let slots = self.next.banks.get(bank).map_or(0, Bank::slots);
+        self.next.sets.values().filter(|set| set.bank == *bank && set.absorbed < slots).count()
+    }
+
+    /// The sets that corrections need and the collection has not.
+    fn wanted(&mut self, inputs: &[FitInput]) -> (Wanted, FitReport) {
         let metric = self.next.config.metric;
         let mut report = FitReport::default();
-        let mut wanted: BTreeMap<(Name, Option<Name>), Vec<SetKind>> = BTreeMap::new();
+        let mut wanted = Wanted::new();
         for input in inputs {
             for Term { bank, statistic } in input.method.statistics(metric) {
                 let Some(name) = bank_of(input, bank) else { continue };
@@ -55,32 +103,12 @@ impl Draft<'_> {
                 }
             }
         }
-        for ((bank, beside), kinds) in wanted.into_iter().filter(|(_, kinds)| !kinds.is_empty()) {
-            self.fit_sets(Balance { bank: &bank, beside: beside.as_ref() }, &kinds)?;
-        }
-        for input in inputs {
-            let version = self.next.corrections.get(&input.name).map_or(1, |record| record.version + 1);
-            let record = CorrectionRecord {
-                method: input.method.to_string(),
-                version,
-                query_bank: input.query_bank.clone().filter(|_| input.method.uses(BankKind::Query)),
-                gallery_bank: input.gallery_bank.clone().filter(|_| input.method.uses(BankKind::Gallery)),
-                sequence: self.next.counters.sequence,
-                floors: Vec::new(),
-            };
-            self.put_correction(&input.name, record);
-        }
-        self.remove_unused_sets();
-        Ok(report)
+        (wanted, report)
     }
 
     /// A fit takes in every entry of its banks: what is ready is shared, so it is brought up to date first.
     fn absorb_for(&mut self, inputs: &[FitInput]) -> Result<(), WriteError> {
-        let terms = |input: &FitInput| {
-            let terms = input.method.statistics(self.next.config.metric);
-            terms.iter().filter_map(|term| bank_of(input, term.bank).cloned()).collect::<Vec<_>>()
-        };
-        let banks: BTreeSet<Name> = inputs.iter().flat_map(terms).collect();
+        let banks = banks_of(&self.next, inputs);
         banks.iter().try_for_each(|bank| self.absorb_deferred(bank).map(drop))
     }
 
@@ -119,14 +147,19 @@ impl Draft<'_> {
         let all = kinds.iter().copied().filter_map(SetKind::statistic);
         let (balanced, plain): (Vec<Statistic>, Vec<Statistic>) = all.partition(Statistic::has_potentials);
         let gates: Vec<usize> = kinds.iter().copied().filter_map(SetKind::gate).collect();
-        let (states, activations) = fit_together(&points, fit_bank, &plain, &gates);
+        let (states, activations) = self.states(&points, (&bank, fit_bank), 0, &plain, &gates)?;
         for (statistic, states) in plain.into_iter().zip(&states) {
             self.install_column(Balance::of(name), statistic, states, None)?;
         }
         for statistic in balanced {
-            self.install_balanced(balance, &points, fit_bank, statistic, None)?;
+            self.install_balanced(balance, &points, (&bank, fit_bank), statistic, None)?;
         }
-        for activation in activations {
+        let mut activations = activations.into_iter();
+        for k in gates {
+            let activation = match activations.next() {
+                Some(activation) => activation,
+                None => self.lists(&points, (&bank, fit_bank), 0..bank.slots(), k)?,
+            };
             self.install_gate(name, activation)?;
         }
         Ok(())
@@ -138,6 +171,15 @@ pub(super) fn unknown_correction(state: &State, name: &Name) -> WriteError {
     let found: Vec<_> = state.corrections.keys().map(Name::as_str).collect();
     let found = if found.is_empty() { "none".to_owned() } else { found.join(", ") };
     WriteError::UnknownCorrection { correction: name.clone(), found }
+}
+
+/// The banks whose entries corrections count.
+pub(crate) fn banks_of(state: &State, inputs: &[FitInput]) -> BTreeSet<Name> {
+    let terms = |input: &FitInput| {
+        let terms = input.method.statistics(state.config.metric);
+        terms.iter().filter_map(|term| bank_of(input, term.bank).cloned()).collect::<Vec<_>>()
+    };
+    inputs.iter().flat_map(terms).collect()
 }
 
 fn bank_of(input: &FitInput, kind: BankKind) -> Option<&Name> {

@@ -7,13 +7,14 @@ mod banks;
 mod corrections;
 mod defaults;
 mod points;
+mod prepared;
 mod quarantine;
 mod refit;
 mod sets;
 
 use std::collections::HashMap;
 
-use dehub_normalize::State as PointState;
+use dehub_normalize::{Activation, Bank as FitBank, Points, State as PointState, Statistic};
 use dehub_store::{Batch, Durability, Store};
 use dehub_vector::PointId;
 
@@ -24,12 +25,15 @@ use crate::record::{
 };
 use crate::state::{Set, State};
 use crate::{Name, WriteError};
+use prepared::Made;
 
 pub(crate) use banks::unknown_bank;
 pub use corrections::FitInput;
+pub(crate) use corrections::banks_of;
+pub(crate) use prepared::Prepared;
 
 /// Hidden data is committed in pieces of this size, a small part of the store's limit.
-const PIECE_BYTES: usize = 32 * 1024 * 1024;
+pub(crate) const PIECE_BYTES: usize = 32 * 1024 * 1024;
 
 /// A write in the making.
 pub(crate) struct Draft<'a> {
@@ -40,6 +44,8 @@ pub(crate) struct Draft<'a> {
     hidden: Batch,
     /// A rehearsal keeps its data out of the store.
     is_rehearsal: bool,
+    /// For a fit that computes without the writer's lock, what it has computed.
+    prepared: Option<&'a mut Prepared>,
     /// Ids this write gives a row or takes it from.
     ids: HashMap<PointId, Option<u32>>,
 }
@@ -54,6 +60,7 @@ impl<'a> Draft<'a> {
             visible: Batch::default(),
             hidden: Batch::default(),
             is_rehearsal: false,
+            prepared: None,
             ids: HashMap::new(),
         }
     }
@@ -64,6 +71,56 @@ impl<'a> Draft<'a> {
         // Nothing comes of it, so it may replace even what is the default.
         draft.next.default = None;
         draft
+    }
+
+    /// A write made for the sake of what it computes, which `prepared` takes. It will not be committed.
+    pub(crate) fn preparing(store: &'a Store, state: &State, prepared: &'a mut Prepared) -> Draft<'a> {
+        Draft { is_rehearsal: true, ..Draft::prepared(store, state, prepared) }
+    }
+
+    /// A write that computes only what `prepared` has not.
+    pub(crate) fn prepared(store: &'a Store, state: &State, prepared: &'a mut Prepared) -> Draft<'a> {
+        Draft { prepared: Some(prepared), ..Draft::new(store, state) }
+    }
+
+    /// Takes the record of a fit that this write completes, and what is kept for it in vain.
+    pub(crate) fn end_pending(&mut self) {
+        if let Some(keeper) = self.prepared.as_ref().and_then(|prepared| prepared.keeper.as_ref()) {
+            let sets = &self.next.sets;
+            keeper.record.delete(keeper.key, &mut self.visible, |number| sets.contains_key(&number));
+        }
+    }
+
+    /// The states of all rows over the slots of a bank from `first` on; and the lists of `gates`, unless
+    /// [`Draft::lists`] has them.
+    fn states(
+        &mut self,
+        points: &Points<'_>,
+        bank: (&Bank, FitBank<'_>),
+        first: u32,
+        statistics: &[Statistic],
+        gates: &[usize],
+    ) -> Result<(Vec<Made>, Vec<Activation>), WriteError> {
+        match &mut self.prepared {
+            Some(prepared) => {
+                Ok((prepared.states(points, &self.next.live, bank, first, (statistics, gates))?, Vec::new()))
+            }
+            None => Ok(prepared::states_now(points, bank.1, first, statistics, gates)),
+        }
+    }
+
+    /// The raw `k` best points of each of a bank's `slots`.
+    fn lists(
+        &mut self,
+        points: &Points<'_>,
+        bank: (&Bank, FitBank<'_>),
+        slots: std::ops::Range<u32>,
+        k: usize,
+    ) -> Result<Activation, WriteError> {
+        match &mut self.prepared {
+            Some(prepared) => prepared.lists(points, bank, slots, k),
+            None => Ok(refit::fit_lists(points, 0, bank.0, bank.1, slots, k)),
+        }
     }
 
     /// Makes the write durable and gives the state that is now true.

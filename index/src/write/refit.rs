@@ -10,6 +10,7 @@ use dehub_normalize::{
 use dehub_vector::Chunked;
 
 use super::Draft;
+use super::prepared::Made;
 use super::sets::{Balance, Potent};
 use crate::bank::Bank;
 use crate::state::{Fitting, Set, State};
@@ -112,10 +113,12 @@ impl Draft<'_> {
         let removed = &removed[..removed.partition_point(|&slot| slot < absorbed)];
         let (plain, with_potentials) = self.columns_over(name);
         let statistics: Vec<Statistic> = plain.iter().map(|&(_, statistic)| statistic).collect();
-        let new = absorbed as usize..bank.vectors.len();
-        let later = fit.over(|points, bank| fit_entries(points, 0, bank, new, &statistics));
+        let later = fit
+            .over(|points, fit_bank| self.states(points, (&bank, fit_bank), absorbed, &statistics, &[]))?
+            .0;
         let mut columns: Vec<Column> = Vec::new();
-        for ((number, statistic), mut states) in plain.into_iter().zip(later) {
+        for ((number, statistic), later) in plain.into_iter().zip(later) {
+            let mut states = Arc::unwrap_or_clone(later.states);
             self.merge_stored(number, statistic, &mut states)?;
             columns.push((number, statistic, states));
         }
@@ -124,12 +127,12 @@ impl Draft<'_> {
         }
         for (number, statistic, states) in columns {
             self.remove_set(number);
-            self.install_column(Balance::of(name), statistic, &states, None)?;
+            self.install_column(Balance::of(name), statistic, &Made::new(states), None)?;
         }
         let places: Vec<u32> = (0..bank.slots()).collect();
         self.balance_anew(name, &fit, with_potentials, &places)?;
         for (number, activation) in gates(&state, name) {
-            self.update_gate(name, &fit, number, activation, removed);
+            self.update_gate(name, &fit, number, activation, removed)?;
         }
         self.raise_versions(name);
         Ok(())
@@ -142,10 +145,10 @@ impl Draft<'_> {
         number: u32,
         activation: &Arc<Activation>,
         removed: &[u32],
-    ) {
+    ) -> Result<(), WriteError> {
         let (k, slots) = (activation.k(), fit.bank.slots());
         let absorbed = u32::try_from(activation.lists().len()).expect("below BANK_ENTRIES_MAX");
-        let later = fit.over(|points, bank| fit_lists(points, 0, fit.bank, bank, absorbed..slots, k));
+        let later = fit.over(|points, bank| self.lists(points, (fit.bank, bank), absorbed..slots, k))?;
         let mut grown = Arc::unwrap_or_clone(Arc::clone(activation));
         grown.extend(later);
         removed.iter().for_each(|&slot| grown.replace(slot as usize, Vec::new()));
@@ -153,6 +156,7 @@ impl Draft<'_> {
             self.put_list(number, slot as usize, &grown.lists()[slot as usize]);
         }
         self.install(number, Set::gate(name.clone(), grown));
+        Ok(())
     }
 
     /// Fits every set over a bank anew. Slot `i` of the bank was slot `places[i]` when the sets were
@@ -167,7 +171,7 @@ impl Draft<'_> {
         let states = fit.over(|points, bank| fit_states(points, 0, bank, 0, &statistics));
         for ((number, statistic), states) in plain.into_iter().zip(states) {
             self.remove_set(number);
-            self.install_column(Balance::of(name), statistic, &states, None)?;
+            self.install_column(Balance::of(name), statistic, &Made::new(states), None)?;
         }
         self.balance_anew(name, &fit, with_potentials, places)?;
         for (number, activation) in gates(&state, name) {
@@ -203,7 +207,9 @@ impl Draft<'_> {
             let start = extended(&known, fit.bank);
             let beside = fit.state.sets.get(&number).and_then(|set| set.beside.as_ref());
             let balance = Balance { bank: name, beside };
-            fit.over(|points, bank| self.install_balanced(balance, points, bank, statistic, Some(&start)))?;
+            fit.over(|points, bank| {
+                self.install_balanced(balance, points, (fit.bank, bank), statistic, Some(&start))
+            })?;
         }
         Ok(())
     }

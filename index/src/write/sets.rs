@@ -3,13 +3,13 @@
 use std::collections::{BTreeSet, HashSet};
 use std::sync::Arc;
 
-use dehub_normalize::{
-    Activation, Bank as FitBank, Points, State as PointState, Statistic, fit_potentials, fit_states,
-};
+use dehub_normalize::{Activation, Bank as FitBank, Points, State as PointState, Statistic};
 use dehub_vector::Chunked;
 
 use super::Draft;
 use super::banks::unknown_bank;
+use super::prepared::{BalanceOf, Made, balance_now};
+use crate::bank::Bank;
 use crate::correction::Column;
 use crate::record::{POTENTIALS, STATES, list_bytes, pair_key, read_pair, vector_bytes};
 use crate::state::{Fitting, Set};
@@ -72,7 +72,13 @@ impl Draft<'_> {
                 let balance = Balance { bank: &name, beside: Some(changed) };
                 let start = potentials.as_ref().map(|potentials| potentials.as_slice());
                 self.remove_set(number);
-                self.install_balanced(balance, &points, bank.fit(state.config.metric), *statistic, start)?;
+                self.install_balanced(
+                    balance,
+                    &points,
+                    (&bank, bank.fit(state.config.metric)),
+                    *statistic,
+                    start,
+                )?;
             }
         }
         Ok(())
@@ -98,15 +104,17 @@ impl Draft<'_> {
         &mut self,
         balance: Balance<'_>,
         points: &Points<'_>,
-        bank: FitBank<'_>,
+        (bank, fit_bank): (&Bank, FitBank<'_>),
         statistic: Statistic,
         start: Option<&[f32]>,
     ) -> Result<(), WriteError> {
-        let Statistic::Sinkhorn { tau, iterations, .. } = statistic else { return Ok(()) };
-        let beside = balance.beside.map(|name| self.entries_beside(name)).transpose()?;
-        let potentials = fit_potentials(points, beside.as_ref(), bank, tau, iterations, start);
-        let with = FitBank { potentials: Some(&potentials), ..bank };
-        let states = fit_states(points, 0, with, 0, &[statistic]).pop().unwrap_or_default();
+        let entries = balance.beside.map(|name| self.entries_beside(name)).transpose()?;
+        let beside = balance.beside.and_then(|name| self.next.banks.get(name)).cloned();
+        let of = BalanceOf { statistic, bank, beside: beside.as_ref().zip(entries.as_ref()), start };
+        let (potentials, states) = match &mut self.prepared {
+            Some(prepared) => prepared.balanced(points, self.next.live.len(), fit_bank, of)?,
+            None => balance_now(points, fit_bank, of),
+        };
         self.install_column(balance, statistic, &states, Some(potentials))
     }
 
@@ -134,10 +142,14 @@ impl Draft<'_> {
         &mut self,
         Balance { bank, beside }: Balance<'_>,
         statistic: Statistic,
-        states: &[PointState],
+        Made { states, kept }: &Made,
         potentials: Option<Vec<f32>>,
     ) -> Result<(), WriteError> {
-        let number = self.new_set();
+        let kept = kept.filter(|_| !self.is_rehearsal);
+        let (number, kept_rows) = match kept {
+            Some((number, rows)) => (number, rows),
+            None => (self.new_set(), 0),
+        };
         for (entry, &potential) in (0..).zip(potentials.iter().flatten()) {
             self.put_hidden(POTENTIALS, &pair_key(number, entry), &vector_bytes(&[potential]))?;
         }
@@ -149,10 +161,15 @@ impl Draft<'_> {
         let values: Vec<f64> = states.iter().map(|state| statistic.value(state, &vectors)).collect();
         let center = if statistic.is_centred() { self.mean_over_live(&values) } else { 0.0 };
         let mut column = Column::new(statistic, center, vectors.len());
-        for (row, state) in (0..).zip(states) {
-            let live = self.next.live.contains(row);
+        for (row, state) in (0..).zip(states.iter()) {
+            let (live, is_kept) = (self.next.live.contains(row), (row as usize) < kept_rows);
+            if !live && is_kept {
+                self.hidden.delete(STATES, &pair_key(number, row));
+            }
             if live {
-                self.put_hidden(STATES, &pair_key(number, row), &state.encode())?;
+                if !is_kept {
+                    self.put_hidden(STATES, &pair_key(number, row), &state.encode())?;
+                }
                 column.push(values[row as usize], state.largest());
             } else {
                 column.push_gone();

@@ -1,6 +1,7 @@
 //! A collection from outside: what is written is there, what is asked is answered right.
 
 mod alarms;
+mod background;
 mod catalogue;
 mod choices;
 mod crashing;

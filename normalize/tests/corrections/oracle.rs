@@ -123,7 +123,7 @@ impl Setting {
         let entries: Vec<u32> = (0..).take(self.bank.len()).collect();
         let gates = [k, 1, k + 4];
         self.with(|points, bank| {
-            let (states, activations) = fit_together(points, bank, &wanted, &gates);
+            let (states, activations) = fit_together(points, 0..points.vectors.len(), bank, &wanted, &gates);
             prop_assert_eq!(states, fit_states(points, 0, bank, 0, &wanted));
             for (k, found) in gates.into_iter().zip(&activations) {
                 prop_assert_eq!(found, &fit_activation(points, 0, bank, &entries, k));

@@ -152,6 +152,7 @@ fn prepare(
     step.say(&format!("dehub fit wordnet{methods}"))?;
     step.run(|context| {
         let fit = cli::Fit {
+            discard: false,
             collection: COLLECTION.to_owned(),
             method: METHODS.map(str::to_owned).to_vec(),
             bank: None,

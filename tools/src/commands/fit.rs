@@ -1,7 +1,8 @@
 //! `dehub fit`.
 
-use anyhow::bail;
-use dehub_index::{Collection, FitInput, FitReport, Fitted, Name, Snapshot};
+use anyhow::{Context as _, bail};
+use dehub_api::when_interrupted;
+use dehub_index::{Collection, FitInput, FitProgress, FitReport, Fitted, Name, Snapshot, WriteError};
 use dehub_query::{BankKind, Comparison, Method, MethodInput, choose, compare};
 use dehub_vector::Vector;
 use serde_json::{Value, json};
@@ -19,6 +20,9 @@ const SHOWN_QUERIES_MAX: usize = 2000;
 /// Fits corrections and shows what each changes.
 pub(crate) fn run(context: &Context, command: &Fit) -> anyhow::Result<Outcome> {
     let collection = context.collection(&command.collection)?;
+    if command.discard {
+        return discard(context, command, &collection);
+    }
     if command.method.iter().any(|method| method.eq_ignore_ascii_case("auto")) {
         return auto(context, command, &collection);
     }
@@ -26,13 +30,14 @@ pub(crate) fn run(context: &Context, command: &Fit) -> anyhow::Result<Outcome> {
         bail!("--force has no meaning here: it goes with -m auto or with --default");
     }
     let (inputs, notes) = inputs(command, &collection.snapshot())?;
-    let bar = context.output.progress("fitting", None);
     let fitted = if command.default {
-        fit_as_default(context, command, &collection, &inputs)?
+        let bar = context.output.progress("fitting", None);
+        let fitted = fit_as_default(context, command, &collection, &inputs)?;
+        bar.finish_and_clear();
+        fitted
     } else {
-        collection.fit(&inputs)?
+        fit_watched(context, command, &collection, &inputs)?
     };
-    bar.finish_and_clear();
     let snapshot = collection.snapshot();
     let changes = changes(command, &snapshot, &fitted)?;
     let result: Vec<Value> =
@@ -41,6 +46,59 @@ pub(crate) fn run(context: &Context, command: &Fit) -> anyhow::Result<Outcome> {
     context.output.result(&json!({ "collection": command.collection, "corrections": result }), || {
         let notes: String = notes.iter().flatten().map(|note| format!("{note}\n")).collect();
         notes + &describe(command, &fitted, &changes)
+    })?;
+    Ok(Outcome::Done)
+}
+
+/// Fits with a bar, and lets an interrupt end the fit so that the same command goes on from there.
+fn fit_watched(
+    context: &Context,
+    command: &Fit,
+    collection: &Collection,
+    inputs: &[FitInput],
+) -> anyhow::Result<Vec<Fitted>> {
+    let bar = context.output.progress("fitting", Some(0));
+    let shown = bar.clone();
+    let progress = FitProgress::with_watch(move |progress| {
+        shown.set_length(progress.total());
+        shown.set_position(progress.done());
+    });
+    let interrupted = progress.clone();
+    when_interrupted(move || interrupted.interrupt()).context("the interrupt signal cannot be received")?;
+    let outcome = collection.fit_with(inputs, &progress);
+    bar.finish_and_clear();
+    match outcome {
+        Err(WriteError::Interrupted) => bail!(interruption(&command.collection, inputs, collection)),
+        outcome => Ok(outcome?),
+    }
+}
+
+/// What an interrupted fit has come to.
+fn interruption(name: &str, inputs: &[FitInput], collection: &Collection) -> String {
+    match collection.pending_fits().iter().find(|fit| fit.inputs == inputs) {
+        Some(fit) => format!(
+            "interrupted at {:.0} %; nothing was changed, and the same command goes on from there (dehub fit \
+             {name} --discard drops what is kept for it)",
+            100.0 * fit.share
+        ),
+        None => "interrupted; nothing was changed".to_owned(),
+    }
+}
+
+/// `--discard`: drops every pending fit.
+fn discard(context: &Context, command: &Fit, collection: &Collection) -> anyhow::Result<Outcome> {
+    let fits = collection.pending_fits();
+    let dropped: Vec<&str> =
+        fits.iter().flat_map(|fit| &fit.inputs).map(|input| input.name.as_str()).collect();
+    for input in fits.iter().flat_map(|fit| &fit.inputs) {
+        collection.drop_pending(&input.name)?;
+    }
+    context.output.result(&json!({ "collection": command.collection, "discarded": dropped }), || {
+        if dropped.is_empty() {
+            "no fit is pending".to_owned()
+        } else {
+            format!("dropped {}", dropped.join(", "))
+        }
     })?;
     Ok(Outcome::Done)
 }

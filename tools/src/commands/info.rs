@@ -1,6 +1,6 @@
 //! `dehub info`.
 
-use dehub_index::{Collection, Correction, Name};
+use dehub_index::{Collection, Correction, FitInput, Name, PendingFit};
 use serde_json::{Value, json};
 
 use super::default::{default_json, describe_default};
@@ -87,6 +87,7 @@ fn to_json(name: &str, collection: &Collection) -> Value {
         },
         "banks": banks,
         "corrections": corrections,
+        "pending_fits": collection.pending_fits().iter().map(pending_json).collect::<Vec<_>>(),
         "default": snapshot.default_correction().map(default_json),
         "quarantine": {
             "rule": snapshot.quarantine_rule().map(rule_json),
@@ -94,6 +95,12 @@ fn to_json(name: &str, collection: &Collection) -> Value {
         },
         "bytes_on_disk": collection.bytes_on_disk(),
     })
+}
+
+fn pending_json(fit: &PendingFit) -> Value {
+    let input =
+        |input: &FitInput| json!({ "correction": input.name.as_str(), "method": input.method.to_string() });
+    json!({ "corrections": fit.inputs.iter().map(input).collect::<Vec<_>>(), "share": fit.share })
 }
 
 fn correction_json(correction: &Correction) -> Value {
@@ -148,6 +155,11 @@ fn describe(name: &str, collection: &Collection) -> String {
     if snapshot.corrections().len() > 0 {
         text +=
             &format!("\n{}", table(&["correction", "version", "method", "banks", "stale"], 4, corrections));
+    }
+    for fit in collection.pending_fits() {
+        let names: Vec<&str> = fit.inputs.iter().map(|input| input.name.as_str()).collect();
+        let share = 100.0 * fit.share;
+        text += &format!("\npending: the fit of {} is at {share:.0} %\n", names.join(", "));
     }
     if let Some(default) = snapshot.default_correction() {
         text += &format!("\ndefault: {}\n", describe_default(default));
