@@ -24,6 +24,7 @@ pub(crate) const COLLECTION_EXISTS: Code = Code::new(409, "collection_exists", "
 pub(crate) const ENTRY_EXISTS: Code = Code::new(409, "entry_exists", "The bank entry exists");
 pub(crate) const BANK_IN_USE: Code = Code::new(409, "bank_in_use", "The bank is in use");
 
+pub(crate) const NOT_LIVE: Code = Code::new(409, "not_live", "No queries are kept");
 const CORRECTION_IN_USE: Code = Code::new(409, "correction_in_use", "The correction is in use");
 const CORRECTION_CHANGED: Code = Code::new(409, "correction_changed", "The correction changed meanwhile");
 pub(crate) const VETOED: Code = Code::new(409, "vetoed", "The correction did not pass the veto");
@@ -53,6 +54,7 @@ const ZERO_VECTOR: Code = Code::new(422, "zero_vector", "A vector has length 0")
 const VECTOR_TOO_LONG: Code = Code::new(422, "vector_too_long", "A vector's length is too large");
 const DUPLICATE_ID: Code = Code::new(422, "duplicate_id", "An id is given twice");
 pub(crate) const NOT_HELD: Code = Code::new(404, "not_in_quarantine", "The point is not in quarantine");
+const TOO_FEW_TO_COMPARE: Code = Code::new(422, "too_few_to_compare", "There is too little to compare");
 const TOO_FEW_QUERIES: Code = Code::new(422, "too_few_queries", "There are too few queries to choose by");
 pub(crate) const NO_EVIDENCE: Code = Code::new(422, "no_evidence", "There is nothing to choose by");
 const TEXT_TOO_LONG: Code = Code::new(422, "text_too_long", "A text is too long");
@@ -161,6 +163,9 @@ pub(crate) fn write(error: &WriteError, written: &Written<'_>) -> Problem {
         WriteError::Decay { parameter, found, wanted } => {
             new(INVALID_VALUE).at(format_args!("/{parameter}")).wanted(wanted).found(found)
         }
+        WriteError::Live { parameter, found, wanted } => {
+            new(INVALID_VALUE).at(format_args!("/{parameter}")).wanted(wanted).found(found)
+        }
         WriteError::BatchTooLarge { found } => new(BATCH_TOO_LARGE).at(written.list()).found(found),
         WriteError::TooManyPoints { .. } => new(COLLECTION_FULL),
         WriteError::BankTooLarge { .. } => new(BANK_TOO_LARGE).at(written.list()),
@@ -197,7 +202,7 @@ pub(crate) fn write(error: &WriteError, written: &Written<'_>) -> Problem {
             Some(pointer) => new(UNKNOWN_CORRECTION).unprocessable().at(pointer).found(correction),
             None => new(UNKNOWN_CORRECTION),
         },
-        WriteError::BankInUse { .. } => new(BANK_IN_USE),
+        WriteError::BankInUse { .. } | WriteError::BankIsLive { .. } => new(BANK_IN_USE),
         WriteError::CorrectionInUse { .. } => new(CORRECTION_IN_USE),
         WriteError::Vetoed { .. } => new(VETOED),
         WriteError::CorrectionChanged { .. } => new(CORRECTION_CHANGED),
@@ -293,6 +298,21 @@ pub(crate) fn hubness(error: &QueryError) -> Problem {
     }
 }
 
+/// An error of a comparison with the bank of the path. The queries are in the body, or in a bank that the
+/// query string names.
+pub(crate) fn drift(error: &QueryError, given: Option<&str>) -> Problem {
+    let problem = |code| Problem::new(code, error.to_string());
+    match error {
+        QueryError::UnknownBank { .. } => problem(UNKNOWN_BANK),
+        QueryError::TooFewToCompare { what: "queries", found, .. } => match given {
+            Some(pointer) => problem(TOO_FEW_TO_COMPARE).at(pointer).found(found),
+            None => problem(TOO_FEW_TO_COMPARE).in_parameter("against").found(found),
+        },
+        QueryError::TooFewToCompare { .. } => problem(TOO_FEW_TO_COMPARE),
+        _ => by_blame(error.blame(), error.to_string()),
+    }
+}
+
 /// An error of a method, whose parameters, if `given` by name, are in a field of their own.
 pub(crate) fn method(error: &MethodError, given: &[(String, f64)]) -> Problem {
     let new = |code| Problem::new(code, error.to_string());
@@ -341,7 +361,12 @@ pub(crate) fn tune(error: &TuneError, written: &Written<'_>) -> Problem {
 
 /// An error of one of the queries that are in the body.
 pub(crate) fn asked_vector(error: &VectorError, place: usize) -> Problem {
-    vector(error, format!("query {place}: {error}"), &format!("/queries/{place}"))
+    asked_vector_in("/queries", error, place)
+}
+
+/// The same, of queries in another list.
+pub(crate) fn asked_vector_in(list: &str, error: &VectorError, place: usize) -> Problem {
+    vector(error, format!("query {place}: {error}"), &format!("{list}/{place}"))
 }
 
 fn vector(error: &VectorError, detail: String, pointer: &str) -> Problem {

@@ -28,6 +28,7 @@ mod edge;
 mod errors;
 mod evidence;
 mod hubness;
+mod live;
 mod parameters;
 mod points;
 mod problem;

@@ -14,6 +14,7 @@ use actix_web::{App, rt, web};
 use dehub_index::Catalogue;
 
 use crate::edge::Edge;
+use crate::live::{Flusher, Live};
 use crate::routes;
 
 /// The port when none is chosen.
@@ -82,6 +83,9 @@ pub enum ServeError {
 pub struct Server {
     address: SocketAddr,
     http: HttpServer,
+    /// Keeps the collections open until their live banks are up to date.
+    catalogue: Arc<Catalogue>,
+    live: Arc<Live>,
     /// Disconnected when nothing of the server is left that may hold a collection open.
     closed: Receiver<Infallible>,
 }
@@ -113,7 +117,9 @@ impl Server {
         let listener = TcpListener::bind((config.host.as_str(), config.port)).map_err(fault)?;
         let address = listener.local_addr().map_err(fault)?;
         let (open, closed) = channel();
-        let edge = web::Data::new(Edge::new(catalogue, config.body_limit_bytes, open));
+        let live = Arc::new(Live::new());
+        let edge = Edge::new(Arc::clone(&catalogue), Arc::clone(&live), config.body_limit_bytes, open);
+        let edge = web::Data::new(edge);
         let app = move || {
             App::new()
                 .app_data(edge.clone())
@@ -140,7 +146,7 @@ impl Server {
             .shutdown_signal(asked_to_stop());
         let http = if config.workers > 0 { http.workers(config.workers) } else { http };
         let http = http.listen(listener).map_err(fault)?;
-        Ok(Server { address, http: http.run(), closed })
+        Ok(Server { address, http: http.run(), catalogue, live, closed })
     }
 
     /// Where it listens, with the port it was given if it asked for any.
@@ -157,7 +163,10 @@ impl Server {
     /// have ended. Then the server holds nothing of the catalogue any more, unless something took
     /// longer than half a minute to end.
     pub fn run(self) -> Result<(), ServeError> {
+        let flusher = Flusher::start(&self.live);
         rt::System::new().block_on(self.http).map_err(ServeError::Run)?;
+        drop(flusher);
+        drop(self.catalogue);
         // Workers end after the future does. A store that closes while the process exits aborts it.
         match self.closed.recv_timeout(Duration::from_secs(STOP_SECONDS)) {
             Ok(never) => match never {},

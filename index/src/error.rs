@@ -311,6 +311,24 @@ pub enum WriteError {
         /// The corrections.
         used_by: String,
     },
+    /// The bank that queries are kept in.
+    #[error(
+        "bank `{bank}` keeps the queries of late: stop that first (dehub live COLLECTION --off, or DELETE …/live)"
+    )]
+    BankIsLive {
+        /// The bank.
+        bank: Name,
+    },
+    /// A number of a live bank's policy that is out of range.
+    #[error("{parameter} is {found}, wanted {wanted}")]
+    Live {
+        /// Which.
+        parameter: &'static str,
+        /// What was given.
+        found: f64,
+        /// What its range is.
+        wanted: &'static str,
+    },
     /// The commit failed. The writer refuses until the collection is opened again.
     #[error(transparent)]
     Commit(#[from] dehub_store::CommitError),
@@ -400,6 +418,8 @@ impl WriteError {
             | WriteError::Rate { .. }
             | WriteError::NoBiases { .. }
             | WriteError::NotHeld { .. }
+            | WriteError::BankIsLive { .. }
+            | WriteError::Live { .. }
             | WriteError::BankInUse { .. } => Blame::Caller,
         }
     }

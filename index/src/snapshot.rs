@@ -14,8 +14,8 @@ use crate::record::{
 };
 use crate::row_set::RowSet;
 use crate::{
-    BankInfo, CollectionConfig, Correction, DefaultCorrection, EntryInput, HeldPoint, HubRule, Name, Point,
-    ReadError,
+    BankInfo, CollectionConfig, Correction, DefaultCorrection, EntryInput, HeldPoint, HubRule, LiveBank,
+    Name, Point, ReadError,
 };
 
 /// An immutable state of a collection, after some commit and before the next.
@@ -34,6 +34,7 @@ pub struct Snapshot {
     pub(crate) corrections: BTreeMap<Name, Correction>,
     pub(crate) default: Option<DefaultCorrection>,
     pub(crate) quarantine: Quarantine,
+    pub(crate) live_bank: Option<LiveBank>,
 }
 
 /// The gallery in numbers.
@@ -218,6 +219,11 @@ impl Snapshot {
     /// The rule by which new points are put in quarantine, if there is one.
     pub fn quarantine_rule(&self) -> Option<&HubRule> {
         self.quarantine.rule.as_ref()
+    }
+
+    /// By what policy queries are kept; `None` if they are not.
+    pub fn live_bank(&self) -> Option<&LiveBank> {
+        self.live_bank.as_ref()
     }
 
     /// The points in quarantine, in the order of their ids. They are not among [`Snapshot::rows`].

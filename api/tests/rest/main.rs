@@ -4,4 +4,5 @@ mod choices;
 mod client;
 mod concurrency;
 mod life;
+mod live;
 mod refusals;

@@ -11,6 +11,7 @@ mod forgetting;
 mod graph_file;
 mod growing;
 mod guards;
+mod live;
 mod made;
 mod model;
 mod quarantine;
