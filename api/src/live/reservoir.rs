@@ -191,7 +191,7 @@ mod tests {
     fn what_is_dropped_and_what_is_kept_is_what_was_taken() {
         let mut seed = 3;
         let mut reservoir = reservoir(30, 7);
-        let mut mine = std::collections::BTreeSet::new();
+        let mut mine = BTreeSet::new();
         for step in 0..5_000_u64 {
             let stamp = Stamp { priority: random(&mut seed), at_ms: step * DAY_MS / 400 };
             let client = (step % 3 > 0).then(|| random(&mut seed) % 9);

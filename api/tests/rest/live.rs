@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use dehub_index::Catalogue;
 use serde_json::{Value, json};
 use tempfile::tempdir;
 
@@ -99,12 +100,42 @@ fn queries_by_vector_are_kept_and_nothing_else() {
     assert_eq!(served.get("/collections/c/live")["waiting"], 10);
     let flushed = served.send("POST", "/collections/c/live/flush", None, None).result();
     assert_eq!(flushed, json!({"added": 10, "removed": 0}));
-    // What is kept is those vectors: each of them has its equal in the bank.
-    let drift = served.did("POST", "/collections/c/banks/asked/drift", &json!({"vectors": cone(4, 40, 0)}));
-    assert_eq!(drift["likeness"], "alike");
     assert_eq!(entries(&served, "live"), 10);
     let again = served.send("POST", "/collections/c/live/flush", None, None).result();
     assert_eq!(again, json!({"added": 0, "removed": 0}));
+    drop(served);
+    let name = "c".parse().expect("a name");
+    let snapshot = Catalogue::new(folder.path()).get(&name).expect("it opens").snapshot();
+    let mut kept: Vec<Vec<f32>> =
+        snapshot.live_entries("live").map(|(_, vector, _)| vector.to_vec()).collect();
+    for vector in &vectors {
+        let length = vector.iter().map(|x| x * x).sum::<f64>().sqrt();
+        let is_it = |found: &Vec<f32>| {
+            found.iter().zip(vector).all(|(&x, wanted)| (f64::from(x) - wanted / length).abs() < 1e-6)
+        };
+        let place = kept.iter().position(is_it).expect("each query is there");
+        kept.swap_remove(place);
+    }
+}
+
+#[test]
+fn a_thousand_changes_are_written_without_being_asked_for() {
+    let folder = tempdir().expect("a folder");
+    let served = Served::start(folder.path());
+    fill(&served);
+    keep(&served, json!({"capacity": 5000, "per_client": 5000}));
+    let batch: Vec<Value> = cone(11, 1200, 0).iter().map(|vector| json!({"query": vector})).collect();
+    served.did("POST", "/collections/c/points/query/batch", &json!({"searches": batch}));
+    let is_written = |_: &usize| {
+        std::thread::sleep(std::time::Duration::from_millis(20));
+        entries(&served, "live") == 1200
+    };
+    // Far longer than it takes, and less than the minute after which they are written anyway.
+    assert!((0..2000).any(|waited| is_written(&waited)), "{}", served.get("/collections/c/live"));
+    assert_eq!(
+        served.get("/collections/c/live"),
+        keep(&served, json!({"capacity": 5000, "per_client": 5000}))
+    );
 }
 
 #[test]

@@ -87,5 +87,5 @@ fn too_few_of_either_are_refused() {
     assert!(matches!(few, Err(QueryError::TooFewToCompare { found: 29, .. })));
     let none = drift(&snapshot, &name("other"), &vectors(&numbers(3, 30 * DIM)));
     let Err(QueryError::UnknownBank { bank, found }) = none else { panic!("{none:?}") };
-    assert_eq!((bank.as_str(), found.as_str()), ("other", "q"));
+    assert_eq!((bank.as_str(), found.as_str()), ("other", "g, q"));
 }

@@ -4,6 +4,7 @@ mod bad_input;
 mod banks;
 mod choices;
 mod expected;
+mod live;
 mod preparing;
 mod serving;
 mod settings;
