@@ -260,7 +260,10 @@ pub(crate) fn query(error: &QueryError, asked: &[Asked]) -> Problem {
         QueryError::BatchTooLarge { found } => new(BATCH_TOO_LARGE).at("/searches").found(found),
         QueryError::NoPoints => new(NO_POINTS),
         QueryError::NoQueries(_) => new(EMPTY_BATCH).at("/searches"),
-        QueryError::Unsuited { .. } | QueryError::Read(_) => by_blame(error.blame(), error.to_string()),
+        QueryError::UnknownBank { .. }
+        | QueryError::TooFewToCompare { .. }
+        | QueryError::Unsuited { .. }
+        | QueryError::Read(_) => by_blame(error.blame(), error.to_string()),
         _ => by_blame(error.blame(), error.to_string()),
     }
 }
@@ -292,6 +295,8 @@ pub(crate) fn hubness(error: &QueryError) -> Problem {
         | QueryError::Weight { .. }
         | QueryError::NoStrength { .. }
         | QueryError::BatchTooLarge { .. }
+        | QueryError::UnknownBank { .. }
+        | QueryError::TooFewToCompare { .. }
         | QueryError::Unsuited { .. }
         | QueryError::Read(_) => by_blame(error.blame(), error.to_string()),
         _ => by_blame(error.blame(), error.to_string()),
@@ -309,6 +314,19 @@ pub(crate) fn drift(error: &QueryError, given: Option<&str>) -> Problem {
             None => problem(TOO_FEW_TO_COMPARE).in_parameter("against").found(found),
         },
         QueryError::TooFewToCompare { .. } => problem(TOO_FEW_TO_COMPARE),
+        QueryError::Vector { .. }
+        | QueryError::UnknownPoint { .. }
+        | QueryError::UnknownCorrection { .. }
+        | QueryError::MoreThanPoints { .. }
+        | QueryError::Limit { .. }
+        | QueryError::Effort
+        | QueryError::Weight { .. }
+        | QueryError::NoStrength { .. }
+        | QueryError::BatchTooLarge { .. }
+        | QueryError::NoPoints
+        | QueryError::NoQueries(_)
+        | QueryError::Unsuited { .. }
+        | QueryError::Read(_) => by_blame(error.blame(), error.to_string()),
         _ => by_blame(error.blame(), error.to_string()),
     }
 }

@@ -23,7 +23,8 @@ pub struct LiveBank {
     pub capacity: usize,
     /// Seconds after which a query is removed, from 1 to [`LIVE_RETENTION_MAX`].
     pub retention_seconds: u64,
-    /// Queries kept at most of one client, from 1.
+    /// Queries kept at most of one client, from 1. Clients are told apart by who serves, as long as it runs:
+    /// whose the queries of before are is not known.
     pub per_client: usize,
 }
 

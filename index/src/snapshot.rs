@@ -37,6 +37,9 @@ pub struct Snapshot {
     pub(crate) live_bank: Option<LiveBank>,
 }
 
+/// The number, the vector and the weight of a bank entry.
+type Slot<'a> = (u32, &'a [f32], f32);
+
 /// The gallery in numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct GalleryInfo {
@@ -165,11 +168,11 @@ impl Snapshot {
 
     /// The entries of a bank with their ids; none if it does not exist.
     pub fn bank_entries(&self, name: &Name) -> Result<Vec<EntryInput>, ReadError> {
-        let entries: Vec<(u32, &[f32], f32)> = self.live_entries(name.as_str()).collect();
+        let entries: Vec<Slot<'_>> = self.live_entries(name.as_str()).collect();
         let Some((_, bank)) = self.banks.get(name) else { return Ok(Vec::new()) };
         let keys: Vec<_> = entries.iter().map(|&(slot, ..)| pair_key(bank.number, slot)).collect();
         let values = self.view.get_many(ENTRIES, &keys)?;
-        let read = |(&(slot, vector, weight), value): (&(u32, &[f32], f32), Option<Vec<u8>>)| {
+        let read = |(&(slot, vector, weight), value): (&Slot<'_>, Option<Vec<u8>>)| {
             let gone = || damaged(ENTRIES, format!("entry {slot} of bank `{name}` is not whole"));
             let value = value.ok_or_else(gone)?;
             let id = value.get(4 * self.config.dim.get()..).ok_or_else(gone)?;

@@ -523,8 +523,6 @@ pub(crate) struct Drift {
     /// Recent queries.
     #[arg(long, value_name = "FILE", group = "compared")]
     pub queries: Option<PathBuf>,
-    #[command(flatten)]
-    pub format: VectorFile,
     /// A bank of recent queries, such as a live bank.
     #[arg(long, value_name = "NAME", group = "compared")]
     pub against: Option<String>,

@@ -222,7 +222,7 @@ mod tests {
             for thread in 0..4 {
                 let counts = &counts;
                 scope.spawn(move || {
-                    (0..1000).for_each(|row| counts.count(RAW, RAW, &[row, 5000 + thread], 6000))
+                    (0..1000).for_each(|row| counts.count(RAW, RAW, &[row, 5000 + thread], 6000));
                 });
             }
         });

@@ -252,10 +252,7 @@ fn policy(body: Value) -> Result<LiveBank, Problem> {
 
 fn refused(error: &WriteError) -> Problem {
     let problem = errors::write(error, &Written::Choice);
-    match error {
-        WriteError::BankKind { .. } => problem.at("/bank"),
-        _ => problem,
-    }
+    if matches!(error, WriteError::BankKind { .. }) { problem.at("/bank") } else { problem }
 }
 
 fn drift_reply(

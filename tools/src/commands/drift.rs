@@ -15,7 +15,7 @@ pub(crate) fn run(context: &Context, command: &Drift) -> anyhow::Result<Outcome>
     let bank: Name = command.bank.parse()?;
     let (queries, from) = match (&command.queries, &command.against) {
         (Some(file), _) => {
-            let queries = load::chosen_queries(file, &command.format, snapshot.config())?;
+            let queries = load::queries(file, snapshot.config())?;
             (queries, file.display().to_string())
         }
         (None, Some(against)) if *against == command.bank => {
