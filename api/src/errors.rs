@@ -1,5 +1,7 @@
 //! The table of errors: each one's status and code, and the place in the body it is about.
 
+use std::fmt::Display;
+
 use dehub_index::{Blame, CatalogueError, ConfigError, FitInput, Name, OpenError, ReadError, WriteError};
 use dehub_query::{BankKind, MethodError, QueryError, Ranking, Search, Settings, TuneError};
 use dehub_vector::{PointId, VectorError};
@@ -160,12 +162,8 @@ pub(crate) fn write(error: &WriteError, written: &Written<'_>) -> Problem {
         WriteError::Weight { place, found } => {
             new(INVALID_WEIGHT).at(format_args!("/weights/{place}")).found(found)
         }
-        WriteError::Decay { parameter, found, wanted } => {
-            new(INVALID_VALUE).at(format_args!("/{parameter}")).wanted(wanted).found(found)
-        }
-        WriteError::Live { parameter, found, wanted } => {
-            new(INVALID_VALUE).at(format_args!("/{parameter}")).wanted(wanted).found(found)
-        }
+        WriteError::Decay { parameter, found, wanted } => range(new(INVALID_VALUE), parameter, wanted, found),
+        WriteError::Live { parameter, found, wanted } => range(new(INVALID_VALUE), parameter, wanted, found),
         WriteError::BatchTooLarge { found } => new(BATCH_TOO_LARGE).at(written.list()).found(found),
         WriteError::TooManyPoints { .. } => new(COLLECTION_FULL),
         WriteError::BankTooLarge { .. } => new(BANK_TOO_LARGE).at(written.list()),
@@ -217,6 +215,11 @@ pub(crate) fn write(error: &WriteError, written: &Written<'_>) -> Problem {
         }
         _ => by_blame(error.blame(), error.to_string()),
     }
+}
+
+/// A number of the body that is out of its range.
+fn range(problem: Problem, field: &str, wanted: &str, found: impl Display) -> Problem {
+    problem.at(format_args!("/{field}")).wanted(wanted).found(found)
 }
 
 /// An error of queries.
