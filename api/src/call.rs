@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::future::{Ready, ready};
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -15,6 +16,7 @@ use serde_json::{Map, Value};
 use crate::decode;
 use crate::edge::Edge;
 use crate::errors::{self, BAD_PATH, INTERNAL, INVALID_NAME};
+use crate::live::Watched;
 use crate::parameters::Parameters;
 use crate::problem::Problem;
 use crate::receive::{self, Body};
@@ -32,6 +34,8 @@ pub(crate) struct Task {
     started: Instant,
     edge: Arc<Edge>,
     segments: HashMap<String, String>,
+    /// Who asks, as far as the connection tells.
+    pub(crate) client: Option<IpAddr>,
     /// The parameters of the query string.
     pub(crate) parameters: Parameters,
 }
@@ -54,6 +58,9 @@ impl From<Vec<u8>> for Answer {
         Answer { body, is_complete: true }
     }
 }
+
+/// A collection, and what is learned about it.
+pub(crate) type Served = (Arc<Collection>, Arc<Watched>);
 
 /// The frame of every answer, that of Qdrant.
 #[derive(Serialize)]
@@ -154,7 +161,8 @@ impl Call {
         let segments = info.iter().map(|(name, _)| name.to_owned()).zip(decoded).collect();
         let parameters = Parameters::parse(self.request.query_string(), allowed)?;
         let edge = self.edge.clone().into_inner();
-        Ok(Task { started: self.started, edge, segments, parameters })
+        let client = self.request.peer_addr().map(|address| address.ip());
+        Ok(Task { started: self.started, edge, segments, client, parameters })
     }
 }
 
@@ -177,11 +185,17 @@ impl Task {
 
     /// The collection that the path names.
     pub(crate) fn collection(&self) -> Result<Arc<Collection>, Problem> {
+        self.served().map(|(collection, _)| collection)
+    }
+
+    /// The collection that the path names, and what is learned about it.
+    pub(crate) fn served(&self) -> Result<Served, Problem> {
         let name = self.name("collection")?;
         let collection = self.edge.catalogue().get(&name).map_err(|error| errors::catalogue(&error))?;
         self.edge.build_missing_graph(&name, &collection);
         self.edge.resume_fits(&name, &collection);
-        Ok(collection)
+        let watched = self.edge.live().watch(&name, &collection);
+        Ok((collection, watched))
     }
 
     /// Starts building the collection's graph if that is due.

@@ -12,6 +12,7 @@ use crate::corrections::CorrectionReply;
 use crate::decode::{self, Fields, Place};
 use crate::defaults::DefaultReply;
 use crate::errors;
+use crate::live::LiveReply;
 use crate::problem::Problem;
 use crate::quarantine::QuarantineReply;
 
@@ -39,6 +40,8 @@ struct Described {
     /// What queries that name no correction are ranked by; `null` for raw.
     default_correction: Option<DefaultReply>,
     quarantine: QuarantineReply,
+    /// By what policy queries are kept; `null` if they are not.
+    live: Option<LiveReply>,
     graph: GraphReply,
     /// The number of the newest commit.
     sequence: u64,
@@ -120,6 +123,7 @@ fn describe_task(task: &Task) -> Result<Vec<u8>, Problem> {
             .collect(),
         default_correction: snapshot.default_correction().map(DefaultReply::new),
         quarantine: QuarantineReply::new(&snapshot),
+        live: snapshot.live_bank().map(LiveReply::new),
         graph: GraphReply {
             nodes: gallery.graph_nodes,
             delta: gallery.delta,

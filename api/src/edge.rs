@@ -14,6 +14,7 @@ use serde_json::Value;
 use crate::corrections;
 use crate::errors::{self, INTERNAL, OVERLOADED, Written};
 use crate::jobs::{Jobs, Kind, Purpose, Unfinished, unfinished};
+use crate::live::Live;
 use crate::problem::Problem;
 
 /// Requests that are with the engine or wait for one of its threads. One more is answered 503 at
@@ -29,6 +30,7 @@ const RETRY_SECONDS: u32 = 1;
 /// What all requests share.
 pub(crate) struct Edge {
     catalogue: Arc<Catalogue>,
+    live: Arc<Live>,
     body_limit_bytes: usize,
     requests: Arc<Bound>,
     body_bytes: Arc<Bound>,
@@ -91,9 +93,15 @@ impl Drop for Share {
 }
 
 impl Edge {
-    pub(crate) fn new(catalogue: Arc<Catalogue>, body_limit_bytes: usize, open: Open) -> Edge {
+    pub(crate) fn new(
+        catalogue: Arc<Catalogue>,
+        live: Arc<Live>,
+        body_limit_bytes: usize,
+        open: Open,
+    ) -> Edge {
         Edge {
             catalogue,
+            live,
             body_limit_bytes,
             requests: Bound::new(REQUESTS_MAX),
             body_bytes: Bound::new(body_limit_bytes.saturating_mul(BODIES_MAX)),
@@ -107,6 +115,11 @@ impl Edge {
 
     pub(crate) fn catalogue(&self) -> &Catalogue {
         &self.catalogue
+    }
+
+    /// What the server learns from the queries it serves.
+    pub(crate) fn live(&self) -> &Live {
+        &self.live
     }
 
     pub(crate) fn jobs(&self) -> &Jobs {
@@ -260,7 +273,7 @@ mod tests {
     use super::*;
 
     fn edge() -> Edge {
-        Edge::new(Arc::new(Catalogue::new(Path::new("nowhere"))), 100, channel().0)
+        Edge::new(Arc::new(Catalogue::new(Path::new("nowhere"))), Arc::new(Live::new()), 100, channel().0)
     }
 
     #[test]

@@ -1,5 +1,7 @@
 //! The table of errors: each one's status and code, and the place in the body it is about.
 
+use std::fmt::Display;
+
 use dehub_index::{Blame, CatalogueError, ConfigError, FitInput, Name, OpenError, ReadError, WriteError};
 use dehub_query::{BankKind, MethodError, QueryError, Ranking, Search, Settings, TuneError};
 use dehub_vector::{PointId, VectorError};
@@ -27,6 +29,7 @@ const STOPPED: Code = Code::new(409, "stopped", "The work was stopped");
 pub(crate) const JOB_ENDED: Code = Code::new(409, "job_ended", "The job has ended");
 pub(crate) const BANK_IN_USE: Code = Code::new(409, "bank_in_use", "The bank is in use");
 
+pub(crate) const NOT_LIVE: Code = Code::new(409, "not_live", "No queries are kept");
 const CORRECTION_IN_USE: Code = Code::new(409, "correction_in_use", "The correction is in use");
 const CORRECTION_CHANGED: Code = Code::new(409, "correction_changed", "The correction changed meanwhile");
 pub(crate) const VETOED: Code = Code::new(409, "vetoed", "The correction did not pass the veto");
@@ -56,6 +59,7 @@ const ZERO_VECTOR: Code = Code::new(422, "zero_vector", "A vector has length 0")
 const VECTOR_TOO_LONG: Code = Code::new(422, "vector_too_long", "A vector's length is too large");
 const DUPLICATE_ID: Code = Code::new(422, "duplicate_id", "An id is given twice");
 pub(crate) const NOT_HELD: Code = Code::new(404, "not_in_quarantine", "The point is not in quarantine");
+const TOO_FEW_TO_COMPARE: Code = Code::new(422, "too_few_to_compare", "There is too little to compare");
 const TOO_FEW_QUERIES: Code = Code::new(422, "too_few_queries", "There are too few queries to choose by");
 pub(crate) const NO_EVIDENCE: Code = Code::new(422, "no_evidence", "There is nothing to choose by");
 const TEXT_TOO_LONG: Code = Code::new(422, "text_too_long", "A text is too long");
@@ -161,9 +165,8 @@ pub(crate) fn write(error: &WriteError, written: &Written<'_>) -> Problem {
         WriteError::Weight { place, found } => {
             new(INVALID_WEIGHT).at(format_args!("/weights/{place}")).found(found)
         }
-        WriteError::Decay { parameter, found, wanted } => {
-            new(INVALID_VALUE).at(format_args!("/{parameter}")).wanted(wanted).found(found)
-        }
+        WriteError::Decay { parameter, found, wanted } => range(new(INVALID_VALUE), parameter, wanted, found),
+        WriteError::Live { parameter, found, wanted } => range(new(INVALID_VALUE), parameter, wanted, found),
         WriteError::BatchTooLarge { found } => new(BATCH_TOO_LARGE).at(written.list()).found(found),
         WriteError::TooManyPoints { .. } => new(COLLECTION_FULL),
         WriteError::BankTooLarge { .. } => new(BANK_TOO_LARGE).at(written.list()),
@@ -201,7 +204,7 @@ pub(crate) fn write(error: &WriteError, written: &Written<'_>) -> Problem {
             None => new(UNKNOWN_CORRECTION),
         },
         WriteError::Cancelled | WriteError::Interrupted => new(STOPPED),
-        WriteError::BankInUse { .. } => new(BANK_IN_USE),
+        WriteError::BankInUse { .. } | WriteError::BankIsLive { .. } => new(BANK_IN_USE),
         WriteError::CorrectionInUse { .. } => new(CORRECTION_IN_USE),
         WriteError::Vetoed { .. } => new(VETOED),
         WriteError::CorrectionChanged { .. } => new(CORRECTION_CHANGED),
@@ -216,6 +219,11 @@ pub(crate) fn write(error: &WriteError, written: &Written<'_>) -> Problem {
         }
         _ => by_blame(error.blame(), error.to_string()),
     }
+}
+
+/// A number of the body that is out of its range.
+fn range(problem: Problem, field: &str, wanted: &str, found: impl Display) -> Problem {
+    problem.at(format_args!("/{field}")).wanted(wanted).found(found)
 }
 
 /// An error of queries.
@@ -259,7 +267,10 @@ pub(crate) fn query(error: &QueryError, asked: &[Asked]) -> Problem {
         QueryError::BatchTooLarge { found } => new(BATCH_TOO_LARGE).at("/searches").found(found),
         QueryError::NoPoints => new(NO_POINTS),
         QueryError::NoQueries(_) => new(EMPTY_BATCH).at("/searches"),
-        QueryError::Unsuited { .. } | QueryError::Read(_) => by_blame(error.blame(), error.to_string()),
+        QueryError::UnknownBank { .. }
+        | QueryError::TooFewToCompare { .. }
+        | QueryError::Unsuited { .. }
+        | QueryError::Read(_) => by_blame(error.blame(), error.to_string()),
         _ => by_blame(error.blame(), error.to_string()),
     }
 }
@@ -291,6 +302,36 @@ pub(crate) fn hubness(error: &QueryError) -> Problem {
         | QueryError::Weight { .. }
         | QueryError::NoStrength { .. }
         | QueryError::BatchTooLarge { .. }
+        | QueryError::UnknownBank { .. }
+        | QueryError::TooFewToCompare { .. }
+        | QueryError::Unsuited { .. }
+        | QueryError::Read(_) => by_blame(error.blame(), error.to_string()),
+        _ => by_blame(error.blame(), error.to_string()),
+    }
+}
+
+/// An error of a comparison with the bank of the path. The queries are in the body, or in a bank that the
+/// query string names.
+pub(crate) fn drift(error: &QueryError, given: Option<&str>) -> Problem {
+    let problem = |code| Problem::new(code, error.to_string());
+    match error {
+        QueryError::UnknownBank { .. } => problem(UNKNOWN_BANK),
+        QueryError::TooFewToCompare { what: "queries", found, .. } => match given {
+            Some(pointer) => problem(TOO_FEW_TO_COMPARE).at(pointer).found(found),
+            None => problem(TOO_FEW_TO_COMPARE).in_parameter("against").found(found),
+        },
+        QueryError::TooFewToCompare { .. } => problem(TOO_FEW_TO_COMPARE),
+        QueryError::Vector { .. }
+        | QueryError::UnknownPoint { .. }
+        | QueryError::UnknownCorrection { .. }
+        | QueryError::MoreThanPoints { .. }
+        | QueryError::Limit { .. }
+        | QueryError::Effort
+        | QueryError::Weight { .. }
+        | QueryError::NoStrength { .. }
+        | QueryError::BatchTooLarge { .. }
+        | QueryError::NoPoints
+        | QueryError::NoQueries(_)
         | QueryError::Unsuited { .. }
         | QueryError::Read(_) => by_blame(error.blame(), error.to_string()),
         _ => by_blame(error.blame(), error.to_string()),
@@ -345,7 +386,12 @@ pub(crate) fn tune(error: &TuneError, written: &Written<'_>) -> Problem {
 
 /// An error of one of the queries that are in the body.
 pub(crate) fn asked_vector(error: &VectorError, place: usize) -> Problem {
-    vector(error, format!("query {place}: {error}"), &format!("/queries/{place}"))
+    asked_vector_in("/queries", error, place)
+}
+
+/// The same, of queries in another list.
+pub(crate) fn asked_vector_in(list: &str, error: &VectorError, place: usize) -> Problem {
+    vector(error, format!("query {place}: {error}"), &format!("{list}/{place}"))
 }
 
 fn vector(error: &VectorError, detail: String, pointer: &str) -> Problem {

@@ -30,6 +30,7 @@ mod evidence;
 mod hubness;
 mod interrupt;
 mod jobs;
+mod live;
 mod parameters;
 mod points;
 mod problem;

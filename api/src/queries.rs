@@ -10,9 +10,10 @@ use dehub_vector::PointId;
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::call::{Call, Task};
+use crate::call::{Call, Served, Task};
 use crate::decode::{self, Fields, Place};
 use crate::errors::{self, BATCH_TOO_LARGE, EMPTY_BATCH, INVALID_LIMIT, INVALID_VALUE};
+use crate::live::{COUNTED, Watched};
 use crate::points::{Parts, Selection};
 use crate::problem::Problem;
 
@@ -37,6 +38,11 @@ impl Asked {
     /// Where in the body is what to search for.
     pub(crate) fn source_pointer(&self) -> String {
         format!("{}{}", self.base, self.source)
+    }
+
+    /// Whether a hit scores enough to be shown.
+    fn passes(&self, hit: &Hit) -> bool {
+        self.score_threshold.is_none_or(|least| hit.score >= least)
     }
 }
 
@@ -135,14 +141,13 @@ pub(crate) async fn query_batch(call: Call) -> HttpResponse {
 }
 
 fn one(task: &Task, asked: Asked) -> Result<Vec<u8>, Problem> {
-    let snapshot = task.collection()?.snapshot();
-    let answer = answers(&snapshot, vec![asked])?.pop();
+    let answer = answers(task, &task.served()?, vec![asked])?.pop();
     let none = || Problem::new(errors::INTERNAL, "the engine gave no answer");
     task.reply(&answer.ok_or_else(none)?)
 }
 
 fn many(task: &Task, body: Value) -> Result<Vec<u8>, Problem> {
-    let snapshot = task.collection()?.snapshot();
+    let served = task.served()?;
     let mut fields = Fields::new(body, Place::Body)?;
     let all = fields.required("searches", |value, place| {
         decode::list(value, place, |value, place| asked(value, place, query_source))
@@ -158,7 +163,7 @@ fn many(task: &Task, body: Value) -> Result<Vec<u8>, Problem> {
         let detail = format!("`/searches` has {found} queries, wanted at most {BATCH_QUERIES_MAX}");
         return Err(Problem::new(BATCH_TOO_LARGE, detail).at("/searches").found(found));
     }
-    task.reply(&answers(&snapshot, all)?)
+    task.reply(&answers(task, &served, all)?)
 }
 
 fn asked(
@@ -245,7 +250,8 @@ fn hubness(value: Value, place: Place<'_>) -> Result<(Ranking, bool), Problem> {
 }
 
 /// Asks the engine and makes the answers, in the order of the questions.
-fn answers(snapshot: &Snapshot, mut all: Vec<Asked>) -> Result<Vec<Answer>, Problem> {
+fn answers(task: &Task, (collection, watched): &Served, mut all: Vec<Asked>) -> Result<Vec<Answer>, Problem> {
+    let snapshot = &collection.snapshot();
     let windows = all.iter_mut().map(|asked| window(snapshot, asked)).collect::<Result<Vec<_>, _>>()?;
     let hits: usize = windows.iter().map(|&(skipped, most)| skipped.saturating_add(most)).sum();
     if hits > HITS_MAX {
@@ -255,7 +261,30 @@ fn answers(snapshot: &Snapshot, mut all: Vec<Asked>) -> Result<Vec<Answer>, Prob
     let queries: Vec<Query> = all.iter().map(|asked| asked.query.clone()).collect();
     let responses = run(snapshot, &queries).map_err(|error| errors::query(&error, &all))?;
     let answer = |((asked, response), window)| answer(snapshot, asked, response, window);
-    all.iter().zip(&responses).zip(windows).map(answer).collect()
+    let answers = all.iter().zip(&responses).zip(windows).map(answer).collect::<Result<_, _>>()?;
+    learn(task, watched, snapshot, &all, &responses);
+    Ok(answers)
+}
+
+/// Learns from what was served. A later page is the same query again.
+fn learn(task: &Task, watched: &Watched, snapshot: &Snapshot, all: &[Asked], responses: &[Response]) {
+    let mut rows = Vec::new();
+    for (asked, response) in all.iter().zip(responses).filter(|(asked, _)| asked.offset == 0) {
+        rows.clear();
+        let shown = response.hits.iter().filter(|hit| asked.passes(hit));
+        rows.extend(shown.take(COUNTED).map(|hit| hit.row));
+        let correction = response.plan.correction.as_ref().map(|(versioned, method, _)| {
+            let name = versioned.rsplit_once('@').map_or(versioned.as_str(), |(name, _)| name);
+            (name, method.as_str())
+        });
+        watched.count(snapshot, correction, &rows);
+    }
+    let vectors =
+        all.iter().filter(|asked| asked.offset == 0).filter_map(|asked| match &asked.query.source {
+            Source::Vector(vector) => Some(vector.as_slice()),
+            Source::Point(_) => None,
+        });
+    task.edge().live().offer(watched, snapshot, task.client, vectors);
 }
 
 /// How many hits to skip and how many to answer with; the engine is asked for both together.
@@ -282,8 +311,7 @@ fn answer(
     (skipped, most): (usize, usize),
 ) -> Result<Answer, Problem> {
     let kept = |response: &Response| -> Vec<Hit> {
-        let passes = |hit: &&Hit| asked.score_threshold.is_none_or(|least| hit.score >= least);
-        response.hits.iter().filter(passes).skip(skipped).take(most).copied().collect()
+        response.hits.iter().filter(|hit| asked.passes(hit)).skip(skipped).take(most).copied().collect()
     };
     let reply = |hits: &[Hit], ranks: Option<&[u32]>| hit_replies(snapshot, hits, ranks, asked.selection);
     let shown = kept(response);

@@ -5,7 +5,9 @@ use actix_web::{HttpResponse, Resource, Route, web};
 use crate::call::Call;
 use crate::errors::{UNKNOWN_PATH, WRONG_METHOD};
 use crate::problem::Problem;
-use crate::{banks, collections, corrections, defaults, hubness, jobs, points, quarantine, queries, service};
+use crate::{
+    banks, collections, corrections, defaults, hubness, jobs, live, points, quarantine, queries, service,
+};
 
 /// Registers every path.
 pub(crate) fn configure(app: &mut web::ServiceConfig) {
@@ -34,6 +36,7 @@ pub(crate) fn configure(app: &mut web::ServiceConfig) {
         .configure(points)
         .configure(chosen)
         .configure(fitted)
+        .configure(learned)
         .default_service(web::to(unknown_path));
 }
 
@@ -75,6 +78,25 @@ fn chosen(app: &mut web::ServiceConfig) {
         "/collections/{collection}/quarantine/release",
         "POST",
         [web::post().to(quarantine::release)],
+    ));
+}
+
+fn learned(app: &mut web::ServiceConfig) {
+    app.service(path(
+        "/collections/{collection}/live",
+        "DELETE, GET, PUT",
+        [web::delete().to(live::end), web::get().to(live::describe), web::put().to(live::begin)],
+    ))
+    .service(path("/collections/{collection}/live/flush", "POST", [web::post().to(live::flush)]))
+    .service(path(
+        "/collections/{collection}/hubness/live",
+        "DELETE, GET",
+        [web::delete().to(live::reset_hubness), web::get().to(live::hubness)],
+    ))
+    .service(path(
+        "/collections/{collection}/banks/{bank}/drift",
+        "GET, POST",
+        [web::get().to(live::drift_against), web::post().to(live::drift_of)],
     ));
 }
 

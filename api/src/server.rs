@@ -15,6 +15,7 @@ use dehub_index::Catalogue;
 
 use crate::edge::Edge;
 use crate::jobs::Jobs;
+use crate::live::{Flusher, Live};
 use crate::routes;
 
 /// The port when none is chosen.
@@ -84,6 +85,9 @@ pub struct Server {
     address: SocketAddr,
     http: HttpServer,
     jobs: Jobs,
+    /// Keeps the collections open until their live banks are up to date.
+    catalogue: Arc<Catalogue>,
+    live: Arc<Live>,
     /// Disconnected when nothing of the server is left that may hold a collection open.
     closed: Receiver<Infallible>,
 }
@@ -115,7 +119,9 @@ impl Server {
         let listener = TcpListener::bind((config.host.as_str(), config.port)).map_err(fault)?;
         let address = listener.local_addr().map_err(fault)?;
         let (open, closed) = channel();
-        let edge = web::Data::new(Edge::new(catalogue, config.body_limit_bytes, open));
+        let live = Arc::new(Live::new());
+        let edge = Edge::new(Arc::clone(&catalogue), Arc::clone(&live), config.body_limit_bytes, open);
+        let edge = web::Data::new(edge);
         let jobs = edge.jobs().clone();
         let app = move || {
             App::new()
@@ -143,7 +149,7 @@ impl Server {
             .shutdown_signal(asked_to_stop());
         let http = if config.workers > 0 { http.workers(config.workers) } else { http };
         let http = http.listen(listener).map_err(fault)?;
-        Ok(Server { address, http: http.run(), jobs, closed })
+        Ok(Server { address, http: http.run(), jobs, catalogue, live, closed })
     }
 
     /// Where it listens, with the port it was given if it asked for any.
@@ -161,8 +167,11 @@ impl Server {
     /// longer than half a minute to end. Jobs are interrupted; the fits among them go on when their collections
     /// are served again.
     pub fn run(self) -> Result<(), ServeError> {
+        let flusher = Flusher::start(&self.live);
         rt::System::new().block_on(self.http).map_err(ServeError::Run)?;
         self.jobs.stop();
+        drop(flusher);
+        drop(self.catalogue);
         // Workers end after the future does. A store that closes while the process exits aborts it.
         match self.closed.recv_timeout(Duration::from_secs(STOP_SECONDS)) {
             Ok(never) => match never {},

@@ -19,8 +19,8 @@ use crate::record::{CONFIG_KEY, FAMILIES, META, VECTORS, row_key, to_json, vecto
 use crate::state::State;
 use crate::write::{Draft, FitInput, unknown_bank};
 use crate::{
-    BankUpdate, CollectionConfig, Correction, DefaultCorrection, EntrySelector, HubRule, Name, OpenError,
-    PointInput, Receipt, Snapshot, Upserted, WriteError, graph_file, open,
+    BankUpdate, CollectionConfig, Correction, DefaultCorrection, EntryInput, EntrySelector, HubRule,
+    LiveBank, Name, OpenError, PointInput, Receipt, Snapshot, Upserted, WriteError, graph_file, open,
 };
 
 /// A graph is rebuilt when the points outside it are more than this part of those inside …
@@ -154,6 +154,23 @@ impl Collection {
     /// correction is in the same commit what a fit without them gives.
     pub fn remove_from_bank(&self, name: &Name, entries: &EntrySelector) -> Result<Receipt, WriteError> {
         self.write(|draft| draft.remove_from_bank(name, entries))
+    }
+
+    /// Removes the entries with these ids from a bank, of those that are there, and adds others, in one
+    /// commit. Corrections follow in it.
+    pub fn exchange_in_bank(
+        &self,
+        name: &Name,
+        removed: &[PointId],
+        added: Vec<EntryInput>,
+    ) -> Result<Receipt, WriteError> {
+        self.write(|draft| draft.exchange_in_bank(name, removed, added))
+    }
+
+    /// Keeps queries by this policy from now on, in a bank that is made if it does not exist; with `None`,
+    /// keeps no more. What the bank has stays. Whoever serves queries does the keeping.
+    pub fn set_live_bank(&self, policy: Option<&LiveBank>) -> Result<(), WriteError> {
+        self.write(|draft| draft.set_live_bank(policy))
     }
 
     /// Multiplies every weight of a bank by `factor`, above 0 and at most 1, and removes the entries whose
@@ -340,6 +357,7 @@ fn snapshot(store: &Arc<Store>, state: &State) -> Snapshot {
         corrections: corrections.collect(),
         default: state.default.clone(),
         quarantine: state.quarantine.clone(),
+        live_bank: state.live_bank.clone(),
     }
 }
 

@@ -317,6 +317,24 @@ pub enum WriteError {
     /// It was interrupted.
     #[error("interrupted before its end: nothing was changed, and the same fit goes on from there")]
     Interrupted,
+    /// The bank that queries are kept in.
+    #[error(
+        "bank `{bank}` keeps the queries of late: stop that first (dehub live COLLECTION --off, or DELETE …/live)"
+    )]
+    BankIsLive {
+        /// The bank.
+        bank: Name,
+    },
+    /// A number of a live bank's policy that is out of range.
+    #[error("{parameter} is {found}, wanted {wanted}")]
+    Live {
+        /// Which.
+        parameter: &'static str,
+        /// What was given.
+        found: f64,
+        /// What its range is.
+        wanted: &'static str,
+    },
     /// The commit failed. The writer refuses until the collection is opened again.
     #[error(transparent)]
     Commit(#[from] dehub_store::CommitError),
@@ -408,6 +426,8 @@ impl WriteError {
             | WriteError::Rate { .. }
             | WriteError::NoBiases { .. }
             | WriteError::NotHeld { .. }
+            | WriteError::BankIsLive { .. }
+            | WriteError::Live { .. }
             | WriteError::BankInUse { .. } => Blame::Caller,
         }
     }

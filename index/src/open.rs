@@ -14,13 +14,14 @@ use crate::correction::Column;
 use crate::quarantine::HeldRecord;
 use crate::record::{
     BANKS, BankRecord, CONFIG_KEY, CORRECTIONS, COUNTERS_KEY, CorrectionRecord, Counters, DEFAULT_KEY,
-    ENTRIES, HELD_PREFIX, IDS, META, POTENTIALS, RULE_KEY, SETS, STATES, SetKind, SetRecord, VECTORS,
-    WEIGHTS, damaged, from_json, pair_key, read_id, read_list, read_pair, read_u32, read_vector,
+    ENTRIES, HELD_PREFIX, IDS, LIVE_KEY, META, POTENTIALS, RULE_KEY, SETS, STATES, SetKind, SetRecord,
+    VECTORS, WEIGHTS, damaged, from_json, pair_key, read_id, read_list, read_pair, read_u32, read_vector,
 };
 use crate::row_set::RowSet;
 use crate::state::{Fitting, Set, State};
 use crate::{
-    CollectionConfig, DefaultCorrection, HubRule, Name, OpenError, ReadError, WEIGHT_MAX, graph_file,
+    CollectionConfig, DefaultCorrection, HubRule, LiveBank, Name, OpenError, ReadError, WEIGHT_MAX,
+    graph_file,
 };
 
 /// Reads everything but ids, payloads and texts, and checks that it fits together.
@@ -65,7 +66,7 @@ fn fill(state: &mut State, store: &Store) -> Result<RowSet, ReadError> {
     Ok(kept)
 }
 
-/// The default correction, and the quarantine.
+/// The default correction, the quarantine and the policy of the live bank.
 fn read_choices(state: &mut State, store: &Store) -> Result<(), ReadError> {
     let default = store.get(META, DEFAULT_KEY)?;
     state.default = default.map(|bytes| from_json::<DefaultCorrection>(META, &bytes)).transpose()?;
@@ -77,6 +78,11 @@ fn read_choices(state: &mut State, store: &Store) -> Result<(), ReadError> {
         if !state.corrections.contains_key(name) {
             return Err(damaged(META, format!("the correction `{name}` is chosen, and is not there")).into());
         }
+    }
+    let live = store.get(META, LIVE_KEY)?;
+    state.live_bank = live.map(|bytes| from_json::<LiveBank>(META, &bytes)).transpose()?;
+    if let Some(policy) = state.live_bank.as_ref().filter(|policy| !state.banks.contains_key(&policy.bank)) {
+        return Err(damaged(META, format!("the live bank `{}` is not there", policy.bank)).into());
     }
     let mut held = BTreeMap::new();
     for item in store.scan_prefix(META, HELD_PREFIX) {

@@ -41,6 +41,8 @@ pub(crate) const COUNTERS_KEY: &[u8] = b"counters";
 pub(crate) const DEFAULT_KEY: &[u8] = b"default";
 /// → `HubRule`, if new points are tested.
 pub(crate) const RULE_KEY: &[u8] = b"quarantine";
+/// → `LiveBank`, if queries are kept.
+pub(crate) const LIVE_KEY: &[u8] = b"live";
 /// Before the key of an id → `HeldRecord`.
 pub(crate) const HELD_PREFIX: &[u8] = b"held/";
 

@@ -14,8 +14,8 @@ use crate::record::{
 };
 use crate::row_set::RowSet;
 use crate::{
-    BankInfo, CollectionConfig, Correction, DefaultCorrection, EntryInput, HeldPoint, HubRule, Name, Point,
-    ReadError,
+    BankInfo, CollectionConfig, Correction, DefaultCorrection, EntryInput, HeldPoint, HubRule, LiveBank,
+    Name, Point, ReadError,
 };
 
 /// An immutable state of a collection, after some commit and before the next.
@@ -34,7 +34,11 @@ pub struct Snapshot {
     pub(crate) corrections: BTreeMap<Name, Correction>,
     pub(crate) default: Option<DefaultCorrection>,
     pub(crate) quarantine: Quarantine,
+    pub(crate) live_bank: Option<LiveBank>,
 }
+
+/// The number, the vector and the weight of a bank entry.
+type Slot<'a> = (u32, &'a [f32], f32);
 
 /// The gallery in numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -164,7 +168,7 @@ impl Snapshot {
 
     /// The entries of a bank with their ids; none if it does not exist.
     pub fn bank_entries(&self, name: &Name) -> Result<Vec<EntryInput>, ReadError> {
-        let entries: Vec<(u32, &[f32], f32)> = self.live_entries(name.as_str()).collect();
+        let entries: Vec<Slot<'_>> = self.live_entries(name.as_str()).collect();
         let Some((_, bank)) = self.banks.get(name) else { return Ok(Vec::new()) };
         let keys: Vec<_> = entries.iter().map(|&(slot, ..)| pair_key(bank.number, slot)).collect();
         let values = self.view.get_many(ENTRIES, &keys)?;
@@ -218,6 +222,11 @@ impl Snapshot {
     /// The rule by which new points are put in quarantine, if there is one.
     pub fn quarantine_rule(&self) -> Option<&HubRule> {
         self.quarantine.rule.as_ref()
+    }
+
+    /// By what policy queries are kept; `None` if they are not.
+    pub fn live_bank(&self) -> Option<&LiveBank> {
+        self.live_bank.as_ref()
     }
 
     /// The points in quarantine, in the order of their ids. They are not among [`Snapshot::rows`].

@@ -13,7 +13,7 @@ use crate::graph::Graph;
 use crate::quarantine::Quarantine;
 use crate::record::{CorrectionRecord, Counters, SetKind, SetRecord};
 use crate::row_set::RowSet;
-use crate::{CollectionConfig, DefaultCorrection, Name};
+use crate::{CollectionConfig, DefaultCorrection, LiveBank, Name};
 
 /// Everything the store holds that answers depend on, but for ids, payloads and texts.
 #[derive(Debug, Clone)]
@@ -31,6 +31,7 @@ pub(crate) struct State {
     pub(crate) corrections: BTreeMap<Name, CorrectionRecord>,
     pub(crate) default: Option<DefaultCorrection>,
     pub(crate) quarantine: Quarantine,
+    pub(crate) live_bank: Option<LiveBank>,
     pub(crate) graph: Option<Arc<Graph>>,
 }
 
@@ -109,6 +110,7 @@ impl State {
             corrections: BTreeMap::new(),
             default: None,
             quarantine: Quarantine::default(),
+            live_bank: None,
             graph: None,
         }
     }

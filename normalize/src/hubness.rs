@@ -25,6 +25,12 @@ impl Occurrence {
         Occurrence { k, queries, counts }
     }
 
+    /// From counts that were made elsewhere: how often each point was among the best `k` of `queries`
+    /// queries. Answers may have been shorter.
+    pub fn from_counts(k: usize, queries: usize, counts: Vec<u32>) -> Occurrence {
+        Occurrence { k, queries, counts }
+    }
+
     /// `N_k` of each point.
     pub fn counts(&self) -> &[u32] {
         &self.counts
@@ -57,6 +63,13 @@ impl Occurrence {
     /// random; see [`robin_hood_at_random`].
     pub fn robin_hood_at_random(&self) -> f64 {
         robin_hood_at_random(self.mean())
+    }
+
+    /// The share of all places that hubs take: points that occur at least twice as often as the mean.
+    pub fn hub_share(&self) -> f64 {
+        let (mean, sum) = (self.mean(), self.sum());
+        let of_hubs: f64 = self.counts.iter().map(|&c| f64::from(c)).filter(|&c| c >= 2.0 * mean).sum();
+        if sum > 0.0 { of_hubs / sum } else { 0.0 }
     }
 
     /// The share of points that are never returned.

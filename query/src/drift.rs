@@ -1,5 +1,7 @@
 //! Whether queries are still like the bank that corrections were fitted from.
 
+use std::fmt;
+
 use dehub_index::{Name, Snapshot};
 use dehub_normalize::{Bank, Points, Statistic, fit_states};
 use dehub_vector::{Chunked, Vector};
@@ -32,10 +34,86 @@ pub struct Drift {
     pub z: f64,
 }
 
+/// Below this share of pairs, queries count as alike: the lists of neighbours hardly differ then.
+const DRIFTING_FROM: f64 = 0.55;
+
+/// From this share of pairs on, most queries are farther from the bank than its own entries.
+const FAR_FROM: f64 = 0.75;
+
+/// Standard deviations below which a share is not told from chance.
+const CHANCE_BELOW: f64 = 3.0;
+
+/// What a drift comes to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Likeness {
+    /// The queries are like the bank, or not surely unlike it.
+    Alike,
+    /// They have begun to leave it: in 55 to 75 % of pairs a query is farther away.
+    Drifting,
+    /// They are others: in 75 % of pairs or more.
+    Far,
+}
+
+impl Likeness {
+    /// In a word.
+    pub fn name(self) -> &'static str {
+        match self {
+            Likeness::Alike => "alike",
+            Likeness::Drifting => "drifting",
+            Likeness::Far => "far",
+        }
+    }
+
+    /// What to do about it.
+    pub fn advice(self) -> &'static str {
+        match self {
+            Likeness::Alike => "what was fitted from this bank suits these queries: there is nothing to do",
+            Likeness::Drifting => {
+                "add recent queries to the bank or fit from a bank of them, and let tune choose again"
+            }
+            Likeness::Far => {
+                "what was fitted from this bank is about other queries: rank raw until it is fitted from a \
+                 bank of recent ones and tune has chosen again"
+            }
+        }
+    }
+}
+
+impl Drift {
+    /// What it comes to.
+    pub fn likeness(&self) -> Likeness {
+        if self.z < CHANCE_BELOW || self.farther < DRIFTING_FROM {
+            Likeness::Alike
+        } else if self.farther < FAR_FROM {
+            Likeness::Drifting
+        } else {
+            Likeness::Far
+        }
+    }
+}
+
+impl fmt::Display for Drift {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "{}: in {:.0} % of pairs a query is farther from its nearest bank entry than an entry from its own \
+             (50 % when they are alike; z = {:.1})",
+            self.likeness().name(),
+            100.0 * self.farther,
+            self.z
+        )
+    }
+}
+
 /// Compares queries with a bank: each query's similarity to its nearest entry with each entry's to the
 /// nearest of the others. A correction fitted from a bank that live queries have drifted away from
-/// demotes what nobody asks for, and misses what they do.
+/// demotes what nobody asks for, and misses what they do. Each entry counts once, whatever its weight.
 pub fn drift(snapshot: &Snapshot, bank: &Name, queries: &[Vector]) -> Result<Drift, QueryError> {
+    if snapshot.bank(bank.as_str()).is_none() {
+        let names: Vec<_> = snapshot.banks().map(|bank| bank.name.as_str()).collect();
+        let found = if names.is_empty() { "none".to_owned() } else { names.join(", ") };
+        return Err(QueryError::UnknownBank { bank: bank.to_string(), found });
+    }
     let entries = snapshot.bank_queries(bank, usize::MAX);
     for (what, found) in [("queries", queries.len()), ("entries in the bank", entries.len())] {
         if found < DRIFT_SAMPLE_MIN {
@@ -135,6 +213,28 @@ mod tests {
         assert!((share - wins / 12.0).abs() < 1e-12);
         // One tie of three among seven: 12/12·(8 − 24/42).
         assert!((z - (wins - 6.0) / (8.0_f64 - 24.0 / 42.0).sqrt()).abs() < 1e-12);
+    }
+
+    #[test]
+    fn a_share_is_a_word_where_it_is_told_from_chance() {
+        let cases = [
+            (0.50, 0.0, "alike"),
+            (0.40, -9.0, "alike"),
+            (0.54, 9.0, "alike"),
+            (0.99, 2.9, "alike"),
+            (0.55, 3.0, "drifting"),
+            (0.74, 9.0, "drifting"),
+            (0.75, 9.0, "far"),
+            (1.00, 40.0, "far"),
+        ];
+        for (farther, z, wanted) in cases {
+            let (queries, entries) = (100, 100);
+            let drift =
+                Drift { queries, entries, nearest_of_queries: 0.5, nearest_of_entries: 0.5, farther, z };
+            assert_eq!(drift.likeness().name(), wanted, "{farther} {z}");
+            assert!(drift.to_string().starts_with(wanted), "{drift}");
+            assert!(drift.to_string().contains(&format!("{:.0} % of pairs", 100.0 * farther)), "{drift}");
+        }
     }
 
     #[test]

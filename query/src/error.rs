@@ -79,6 +79,14 @@ pub enum QueryError {
     /// There are no queries, so nothing can be measured.
     #[error("there are no queries{0}")]
     NoQueries(&'static str),
+    /// No such bank.
+    #[error("there is no bank `{bank}`; the collection has: {found}")]
+    UnknownBank {
+        /// What was asked for.
+        bank: String,
+        /// The banks there are.
+        found: String,
+    },
     /// Too few vectors to tell their likeness from chance.
     #[error("there are {found} {what}, wanted at least {least} to compare")]
     TooFewToCompare {
@@ -110,6 +118,7 @@ impl QueryError {
             QueryError::Vector { .. }
             | QueryError::UnknownPoint { .. }
             | QueryError::UnknownCorrection { .. }
+            | QueryError::UnknownBank { .. }
             | QueryError::MoreThanPoints { .. }
             | QueryError::Limit { .. }
             | QueryError::Effort

@@ -19,7 +19,7 @@ mod sources;
 mod staleness;
 mod tune;
 
-pub use drift::{DRIFT_SAMPLE_MIN, Drift, drift};
+pub use drift::{DRIFT_SAMPLE_MIN, Drift, Likeness, drift};
 pub use error::QueryError;
 pub use evaluate::{EvalRow, Evaluation, LabelledQuery, evaluate};
 pub use execute::{Hit, Response, run};
@@ -38,4 +38,4 @@ pub use tune::{
 };
 
 pub use dehub_eval::Qrels;
-pub use dehub_normalize::{BankKind, Method, MethodError, MethodInput};
+pub use dehub_normalize::{BankKind, Method, MethodError, MethodInput, Occurrence};

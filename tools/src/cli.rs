@@ -4,6 +4,8 @@ use std::path::PathBuf;
 
 use clap::{ArgGroup, Args, Parser, Subcommand, ValueEnum};
 
+use crate::commands::live::seconds;
+
 /// Vector retrieval that corrects for hubs.
 ///
 /// Exit codes: 0 done, 1 failed, 2 wrong usage, 3 done but some rows were refused.
@@ -54,6 +56,10 @@ pub(crate) enum Command {
     Default(Default),
     /// Hold new points that look like hubs, and release or drop them.
     Quarantine(Quarantine),
+    /// Show, set or end the policy by which a server keeps a sample of the queries it serves.
+    Live(Live),
+    /// Tell whether queries are still like a bank.
+    Drift(Drift),
     /// Show the collections, or one of them.
     Info(Info),
     /// Delete points, a correction, or a whole collection.
@@ -481,6 +487,48 @@ pub(crate) struct Tune {
     /// Make what is installed the default of the collection.
     #[arg(long, requires = "install")]
     pub default: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Live {
+    /// The collection.
+    pub collection: String,
+    /// The query bank to keep queries in, made if it does not exist. Kept are a query's vector and the time it
+    /// was asked at; not its text, and nothing of who asked. Without a policy nothing is kept.
+    #[arg(long, value_name = "NAME")]
+    pub bank: Option<String>,
+    /// The share of the queries to look at.
+    #[arg(long, default_value_t = 0.1, requires = "bank")]
+    pub rate: f64,
+    /// Queries to keep at most.
+    #[arg(long, value_name = "N", default_value_t = 10_000, requires = "bank")]
+    pub capacity: usize,
+    /// How long to keep a query: 7d, 12h, 30m or 90s.
+    #[arg(long, value_name = "TIME", default_value = "7d", value_parser = seconds, requires = "bank")]
+    pub retention: u64,
+    /// Queries to keep of one client at most, told by its address.
+    #[arg(long, value_name = "N", default_value_t = 100, requires = "bank")]
+    pub per_client: usize,
+    /// Keep no more. What the bank has stays.
+    #[arg(long, conflicts_with = "bank")]
+    pub off: bool,
+}
+
+#[derive(Debug, Args)]
+#[group(skip)]
+#[command(group = ArgGroup::new("compared").required(true))]
+pub(crate) struct Drift {
+    /// The collection.
+    pub collection: String,
+    /// The bank that corrections were fitted from.
+    #[arg(long, value_name = "NAME")]
+    pub bank: String,
+    /// Recent queries.
+    #[arg(long, value_name = "FILE", group = "compared")]
+    pub queries: Option<PathBuf>,
+    /// A bank of recent queries, such as a live bank.
+    #[arg(long, value_name = "NAME", group = "compared")]
+    pub against: Option<String>,
 }
 
 #[derive(Debug, Args)]

@@ -55,6 +55,8 @@ fn run(cli: Cli) -> anyhow::Result<Outcome> {
         Command::Tune(command) => commands::tune::run(&context, &command),
         Command::Default(command) => commands::default::run(&context, &command),
         Command::Quarantine(command) => commands::quarantine::run(&context, &command),
+        Command::Live(command) => commands::live::run(&context, &command),
+        Command::Drift(command) => commands::drift::run(&context, &command),
         Command::Info(command) => commands::info::run(&context, &command),
         Command::Delete(command) => commands::delete::run(&context, &command),
         Command::Serve(command) => commands::serve::run(&context, command),

@@ -5,4 +5,5 @@ mod client;
 mod concurrency;
 mod jobs;
 mod life;
+mod live;
 mod refusals;

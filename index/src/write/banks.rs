@@ -73,6 +73,7 @@ impl Draft<'_> {
         if !used_by.is_empty() {
             return Err(WriteError::BankInUse { bank: name.clone(), used_by: used_by.join(", ") });
         }
+        self.check_not_live(name)?;
         self.visible.delete(BANKS, name.as_str().as_bytes());
         let bank = bank.clone();
         self.delete_entries(&bank);
@@ -106,6 +107,41 @@ impl Draft<'_> {
             }
         }
         Ok(Receipt { sequence: self.next.counters.sequence, added: 0, replaced: 0, deleted })
+    }
+
+    /// Removes entries and adds others. Everything fitted over the bank follows once for both.
+    pub(crate) fn exchange_in_bank(
+        &mut self,
+        name: &Name,
+        removed: &[PointId],
+        added: Vec<EntryInput>,
+    ) -> Result<Receipt, WriteError> {
+        let bank = self.bank(name)?;
+        let removed = self.slots_of(name, removed)?;
+        let weight = |slot| if removed.contains(&slot) { 0.0 } else { bank.weight(slot) };
+        let mut left = if removed.is_empty() { bank.clone() } else { bank.reweighed(weight) };
+        let update = BankUpdate { name: name.clone(), kind: bank.kind, entries: added, defer: false };
+        let vectors = check(&self.next, &left, &update)?;
+        let (deleted, added, first) = (removed.len(), vectors.len(), left.slots());
+        let receipt = Receipt { sequence: self.next.counters.sequence, added, replaced: 0, deleted };
+        let entries = || update.entries.iter().zip(&vectors);
+        if 2 * (left.len() + added) < left.slots() as usize + added {
+            entries().for_each(|(it, vector)| left.push(it.id.as_ref(), vector.as_slice(), it.weight));
+            self.compact(name, &left)?;
+            return Ok(receipt);
+        }
+        self.put_weights(&mut left, update.entries.iter().map(|entry| entry.weight))?;
+        for (slot, (entry, vector)) in (first..).zip(entries()) {
+            let value = entry_bytes(entry.id.as_ref(), vector.as_slice());
+            self.put_hidden(ENTRIES, &pair_key(bank.number, slot), &value)?;
+            left.push(entry.id.as_ref(), vector.as_slice(), entry.weight);
+        }
+        self.delete_slots(&left, removed.iter().copied());
+        self.put_bank(name, left);
+        if added + deleted > 0 {
+            self.update_sets(name, &removed.into_iter().collect::<Vec<_>>())?;
+        }
+        Ok(receipt)
     }
 
     /// Multiplies the weights of a bank, removes entries that fall below a limit, and fits everything over
@@ -154,7 +190,7 @@ impl Draft<'_> {
         Ok(Receipt { sequence: self.next.counters.sequence, added, replaced: 0, deleted: 0 })
     }
 
-    fn bank(&self, name: &Name) -> Result<Bank, WriteError> {
+    pub(super) fn bank(&self, name: &Name) -> Result<Bank, WriteError> {
         self.next.banks.get(name).cloned().ok_or_else(|| unknown_bank(&self.next, name))
     }
 

@@ -6,6 +6,7 @@
 mod banks;
 mod corrections;
 mod defaults;
+mod live;
 mod points;
 mod prepared;
 mod quarantine;

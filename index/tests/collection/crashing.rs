@@ -6,7 +6,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::Arc;
 
-use dehub_index::{BankUpdate, Catalogue, Collection, EntrySelector, HubRule};
+use dehub_index::{BankUpdate, Catalogue, Collection, EntryInput, EntrySelector, HubRule};
 use dehub_vector::{Metric, PointId};
 
 use crate::dump::{assert_same_biases, biases, dump};
@@ -35,6 +35,12 @@ fn vectors(n: u64, count: u64) -> Vec<Vec<f32>> {
 /// an early batch away, or releases what is held.
 fn write(collection: &Collection, n: u64) {
     match n % 4 {
+        1 if n % 8 == 5 => {
+            let entry = |(id, vector): (u64, Vec<f32>)| EntryInput::new(Some(PointId::Number(id)), vector);
+            let added = (2 * n..).zip(vectors(n, 2)).map(entry).collect();
+            let gone = ids((2 * n).saturating_sub(16)..(2 * n).saturating_sub(14));
+            _ = collection.exchange_in_bank(&name("queries"), &gone, added).expect("good entries");
+        }
         1 => _ = collection.add_to_bank(&queries("queries", &vectors(n, 2))).expect("good entries"),
         2 if n % 8 == 6 => {
             let numbers = EntrySelector::Numbers(vec![u32::try_from(n % 13).expect("small"), 2]);

@@ -132,6 +132,25 @@ impl Life {
         assert_eq!(receipt.expect("a removal").deleted, gone.len());
     }
 
+    /// Removes some entries and adds others, in one commit.
+    fn exchange(&mut self, place: usize, gone: usize, count: usize) {
+        let held: Vec<u64> = self.contents[place].keys().copied().collect();
+        let gone: Vec<u64> = self.numbers.order(held.len())[..gone].iter().map(|&at| held[at]).collect();
+        gone.iter().for_each(|id| _ = self.contents[place].remove(id));
+        let mut added = Vec::new();
+        for _ in 0..count {
+            let weight = [1.0, 3.0][self.numbers.below(2)];
+            let vector = self.numbers.vector(DIM);
+            added.push(entry(self.next_entry, &vector, weight));
+            self.contents[place].insert(self.next_entry, (vector, weight));
+            self.next_entry += 1;
+        }
+        let removed = ids(gone.iter().copied().chain([9_999_999]));
+        let receipt = self.home.collection().exchange_in_bank(&bank_name(KINDS[place]), &removed, added);
+        let receipt = receipt.expect("an exchange");
+        assert_eq!((receipt.deleted, receipt.added), (gone.len(), count));
+    }
+
     fn decay(&mut self, place: usize) {
         let bank = bank_name(KINDS[place]);
         let before = self.contents[place].len();
@@ -206,6 +225,24 @@ fn removed_weakened_and_deferred_entries_leave_no_trace() {
         life.absorb();
         life.home.reopen();
         life.check(&format!("{metric}, opened again"));
+    }
+}
+
+#[test]
+fn an_exchange_leaves_what_a_fit_of_the_new_entries_gives() {
+    for (metric, seed) in [(Metric::Cosine, 305), (Metric::Dot, 306), (Metric::Euclidean, 307)] {
+        let mut life = Life::new(metric, seed);
+        // The fourth removes most of what there is, with what it adds still fewer; it and the third and the
+        // fifth take in entries that waited.
+        let exchanges = [(0, 4, 3), (1, 0, 5), (0, 3, 0), (0, 24, 8), (0, 2, 2), (1, 1, 0)];
+        for (step, (place, gone, count)) in exchanges.into_iter().enumerate() {
+            life.exchange(place, gone, count);
+            life.check(&format!("{metric}, exchange {step}"));
+            if step % 2 == 1 {
+                life.add(0, 2, true);
+                life.home.reopen();
+            }
+        }
     }
 }
 

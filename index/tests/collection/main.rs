@@ -12,6 +12,7 @@ mod forgetting;
 mod graph_file;
 mod growing;
 mod guards;
+mod live;
 mod made;
 mod model;
 mod quarantine;

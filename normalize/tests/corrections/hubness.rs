@@ -99,6 +99,11 @@ fn measures_are_their_definitions() {
             prop_assert!((0.0..1.0).contains(&found.robin_hood()));
             let never = n.iter().filter(|&&x| x == 0.0).count() as f64;
             prop_assert!((found.antihub_share() - never / size).abs() < 1e-12);
+            let of_hubs = n.iter().filter(|&&x| x >= 2.0 * mean).sum::<f64>();
+            let hub_share = if sum > 0.0 { of_hubs / sum } else { 0.0 };
+            prop_assert!((found.hub_share() - hub_share).abs() < 1e-12);
+            let counted = Occurrence::from_counts(k, answers.len(), found.counts().to_vec());
+            prop_assert_eq!(counted, found);
             Ok(())
         })
         .expect("the definitions hold");

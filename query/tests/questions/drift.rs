@@ -1,7 +1,8 @@
 //! Drift between a bank and queries.
 
-use dehub_query::{QueryError, drift};
-use dehub_vector::{Dim, Metric, Vector};
+use dehub_index::{BankUpdate, EntryInput, EntrySelector};
+use dehub_query::{BankKind, QueryError, drift};
+use dehub_vector::{Dim, Metric, PointId, Vector};
 
 use crate::{Bed, name, numbers};
 
@@ -55,11 +56,36 @@ fn the_nearest_entry_of_an_entry_is_another_one() {
 }
 
 #[test]
+fn removed_entries_have_no_say_and_weights_change_nothing() {
+    let bank = cone(2, 90, 0, 0.4);
+    let (kept, gone) = bank.split_at(60 * DIM);
+    let queries = vectors(&cone(3, 50, 0, 0.4));
+    let plain = Bed::new(Metric::Cosine, DIM, &numbers(1, 40 * DIM), kept, false);
+    let wanted = drift(&plain.collection.snapshot(), &name("q"), &queries).expect("enough of both");
+    let bed = Bed::new(Metric::Cosine, DIM, &numbers(1, 40 * DIM), kept, false);
+    let entry = |(id, vector): (u64, &[f32])| EntryInput {
+        weight: 5.0,
+        ..EntryInput::new(Some(PointId::Number(id)), vector.to_vec())
+    };
+    let entries = (0..).zip(gone.chunks_exact(DIM)).map(entry).collect();
+    let update = BankUpdate { name: name("q"), kind: BankKind::Query, entries, defer: false };
+    bed.collection.add_to_bank(&update).expect("good entries");
+    let with = drift(&bed.collection.snapshot(), &name("q"), &queries).expect("enough of both");
+    assert_eq!(with.entries, 90);
+    let ids = (0..30).map(PointId::Number).collect();
+    bed.collection.remove_from_bank(&name("q"), &EntrySelector::Ids(ids)).expect("they are there");
+    bed.collection.scale_bank(&name("q"), 0.5, 0.0).expect("a decay");
+    let found = drift(&bed.collection.snapshot(), &name("q"), &queries).expect("enough of both");
+    assert_eq!(found, wanted);
+}
+
+#[test]
 fn too_few_of_either_are_refused() {
     let bed = Bed::new(Metric::Cosine, DIM, &numbers(1, 40 * DIM), &cone(2, 60, 0, 0.4), false);
     let snapshot = bed.collection.snapshot();
     let few = drift(&snapshot, &name("q"), &vectors(&numbers(3, 29 * DIM)));
     assert!(matches!(few, Err(QueryError::TooFewToCompare { found: 29, .. })));
     let none = drift(&snapshot, &name("other"), &vectors(&numbers(3, 30 * DIM)));
-    assert!(matches!(none, Err(QueryError::TooFewToCompare { found: 0, .. })));
+    let Err(QueryError::UnknownBank { bank, found }) = none else { panic!("{none:?}") };
+    assert_eq!((bank.as_str(), found.as_str()), ("other", "g, q"));
 }

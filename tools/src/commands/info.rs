@@ -4,6 +4,7 @@ use dehub_index::{Collection, Correction, FitInput, Name, PendingFit};
 use serde_json::{Value, json};
 
 use super::default::{default_json, describe_default};
+use super::live::{describe_policy, policy_json};
 use super::quarantine::{describe_rule, rule_json};
 use super::{Context, Outcome};
 use crate::cli::Info;
@@ -93,6 +94,7 @@ fn to_json(name: &str, collection: &Collection) -> Value {
             "rule": snapshot.quarantine_rule().map(rule_json),
             "points": snapshot.quarantined().len(),
         },
+        "live": snapshot.live_bank().map(policy_json),
         "bytes_on_disk": collection.bytes_on_disk(),
     })
 }
@@ -167,6 +169,9 @@ fn describe(name: &str, collection: &Collection) -> String {
     let held = snapshot.quarantined().len();
     if snapshot.quarantine_rule().is_some() || held > 0 {
         text += &format!("\nquarantine: {held} points; {}\n", describe_rule(snapshot.quarantine_rule()));
+    }
+    if let Some(policy) = snapshot.live_bank() {
+        text += &format!("\nlive: {}\n", describe_policy(Some(policy)));
     }
     text
 }

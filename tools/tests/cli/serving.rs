@@ -9,13 +9,13 @@ use serde_json::{Value, json};
 use crate::Dehub;
 
 /// A running server; killed when the test is done with it.
-struct Server {
+pub(crate) struct Server {
     process: Child,
     address: String,
 }
 
 impl Server {
-    fn start(dehub: &Dehub) -> Server {
+    pub(crate) fn start(dehub: &Dehub) -> Server {
         let mut command = dehub.command(&["serve", "--port", "0", "--json"]);
         let mut process =
             command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().expect("the binary runs");
@@ -25,17 +25,17 @@ impl Server {
         Server { process, address: started["address"].as_str().expect("an address").to_owned() }
     }
 
-    fn put(&self, path: &str, body: &Value) -> Value {
+    pub(crate) fn put(&self, path: &str, body: &Value) -> Value {
         let url = format!("{}{path}", self.address);
         ureq::put(&url).send_json(body).expect("accepted").body_mut().read_json().expect("JSON")
     }
 
-    fn post(&self, path: &str, body: &Value) -> Value {
+    pub(crate) fn post(&self, path: &str, body: &Value) -> Value {
         let url = format!("{}{path}", self.address);
         ureq::post(&url).send_json(body).expect("accepted").body_mut().read_json().expect("JSON")
     }
 
-    fn signal(&mut self, signal: &str) -> Option<i32> {
+    pub(crate) fn signal(&mut self, signal: &str) -> Option<i32> {
         let id = self.process.id().to_string();
         assert!(Command::new("kill").args([signal, &id]).status().expect("kill runs").success());
         self.process.wait().expect("the server ends").code()

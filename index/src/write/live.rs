@@ -1,0 +1,41 @@
+//! The live bank: its policy, and the exchange of its entries.
+
+use std::collections::BTreeSet;
+
+use dehub_normalize::BankKind;
+use dehub_vector::PointId;
+
+use super::Draft;
+use crate::record::{LIVE_KEY, META, to_json};
+use crate::{BankUpdate, LiveBank, Name, WriteError};
+
+impl Draft<'_> {
+    /// Keeps queries by this policy, or by none.
+    pub(crate) fn set_live_bank(&mut self, policy: Option<&LiveBank>) -> Result<(), WriteError> {
+        match policy {
+            None => self.visible.delete(META, LIVE_KEY),
+            Some(policy) => {
+                policy.check()?;
+                let (name, kind) = (policy.bank.clone(), BankKind::Query);
+                self.add_to_bank(&BankUpdate { name, kind, entries: Vec::new(), defer: false })?;
+                self.visible.put(META, LIVE_KEY, &to_json(policy));
+            }
+        }
+        self.next.live_bank = policy.cloned();
+        Ok(())
+    }
+
+    /// Whether a bank may be dropped.
+    pub(super) fn check_not_live(&self, bank: &Name) -> Result<(), WriteError> {
+        match &self.next.live_bank {
+            Some(policy) if policy.bank == *bank => Err(WriteError::BankIsLive { bank: bank.clone() }),
+            Some(_) | None => Ok(()),
+        }
+    }
+
+    /// The slots of the entries with these ids.
+    pub(super) fn slots_of(&self, name: &Name, ids: &[PointId]) -> Result<BTreeSet<u32>, WriteError> {
+        let bank = self.bank(name)?;
+        Ok(ids.iter().filter_map(|id| bank.by_id.get(id).copied()).collect())
+    }
+}
