@@ -166,20 +166,7 @@ impl SetKind {
 
     /// The `k` of a gate; `None` for the states of a statistic.
     pub(crate) fn gate(self) -> Option<usize> {
-        match self {
-            SetKind::Activation { k } => Some(k),
-            SetKind::LogSumExp { .. }
-            | SetKind::TopMean { .. }
-            | SetKind::TopMeanPower { .. }
-            | SetKind::KthUnit { .. }
-            | SetKind::MeanUnit { .. }
-            | SetKind::Mean
-            | SetKind::MeanByDeviation
-            | SetKind::InverseDeviation
-            | SetKind::Sinkhorn { .. }
-            | SetKind::CentroidPull { .. }
-            | SetKind::Largest { .. } => None,
-        }
+        if let SetKind::Activation { k } = self { Some(k) } else { None }
     }
 
     /// The statistic whose states are in the set; `None` for the lists of a gate.

@@ -130,71 +130,24 @@ impl Statistic {
 
     /// Whether the statistic is taken with potentials of the entries.
     pub fn has_potentials(&self) -> bool {
-        match self {
-            Statistic::Sinkhorn { .. } => true,
-            Statistic::LogSumExp { .. }
-            | Statistic::TopMean { .. }
-            | Statistic::TopMeanPower { .. }
-            | Statistic::KthUnit { .. }
-            | Statistic::MeanUnit { .. }
-            | Statistic::Mean
-            | Statistic::MeanByDeviation
-            | Statistic::InverseDeviation
-            | Statistic::Largest { .. }
-            | Statistic::CentroidPull { .. } => false,
-        }
+        matches!(self, Statistic::Sinkhorn { .. })
     }
 
     /// Whether the statistic is kept less its mean. Those in units of a deviation are not: a point whose
     /// similarities are all equal has so large a number that the mean with it would drown the others.
     pub fn is_centred(self) -> bool {
-        match self {
-            Statistic::MeanByDeviation | Statistic::InverseDeviation => false,
-            Statistic::LogSumExp { .. }
-            | Statistic::Sinkhorn { .. }
-            | Statistic::TopMean { .. }
-            | Statistic::TopMeanPower { .. }
-            | Statistic::KthUnit { .. }
-            | Statistic::MeanUnit { .. }
-            | Statistic::Mean
-            | Statistic::CentroidPull { .. }
-            | Statistic::Largest { .. } => true,
-        }
+        !matches!(self, Statistic::MeanByDeviation | Statistic::InverseDeviation)
     }
 
     /// A second bank that the potentials depend on.
     pub fn beside(&self) -> Option<BankKind> {
-        match self {
-            Statistic::Sinkhorn { with_gallery: true, .. } => Some(BankKind::Gallery),
-            Statistic::Sinkhorn { with_gallery: false, .. }
-            | Statistic::LogSumExp { .. }
-            | Statistic::Largest { .. }
-            | Statistic::TopMean { .. }
-            | Statistic::TopMeanPower { .. }
-            | Statistic::KthUnit { .. }
-            | Statistic::MeanUnit { .. }
-            | Statistic::Mean
-            | Statistic::MeanByDeviation
-            | Statistic::InverseDeviation
-            | Statistic::CentroidPull { .. } => None,
-        }
+        let is_beside = matches!(self, Statistic::Sinkhorn { with_gallery: true, .. });
+        is_beside.then_some(BankKind::Gallery)
     }
 
     /// How long the list is, for a statistic that is one: a smaller bank gives a shorter one.
     pub fn list_len(self) -> Option<usize> {
-        match self {
-            Statistic::Largest { k } => Some(k),
-            Statistic::LogSumExp { .. }
-            | Statistic::Sinkhorn { .. }
-            | Statistic::TopMean { .. }
-            | Statistic::TopMeanPower { .. }
-            | Statistic::KthUnit { .. }
-            | Statistic::MeanUnit { .. }
-            | Statistic::Mean
-            | Statistic::MeanByDeviation
-            | Statistic::InverseDeviation
-            | Statistic::CentroidPull { .. } => None,
-        }
+        if let Statistic::Largest { k } = self { Some(k) } else { None }
     }
 
     /// How many of a bank's entries the statistic looks at, if it looks at the nearest only.
@@ -216,10 +169,7 @@ impl Statistic {
 
     /// Whether the statistic is a sum over all entries, whose state has a partial for each shard.
     pub fn is_sum(self) -> bool {
-        match self.empty() {
-            State::LogSumExp(_) | State::Moments(_) => true,
-            State::KLargest(_) | State::Nearest(_) => false,
-        }
+        matches!(self.empty(), State::LogSumExp(_) | State::Moments(_))
     }
 
     /// The statistic from a state of its kind. When the bank was empty it is neutral: 0, or 1 for a

@@ -459,19 +459,7 @@ impl Prepared {
 
 /// The iterations of a balance, and the pass that gives every row its state.
 pub(super) fn iterations(statistic: Statistic) -> u64 {
-    match statistic {
-        Statistic::Sinkhorn { iterations, .. } => iterations.max(1) as u64,
-        Statistic::LogSumExp { .. }
-        | Statistic::TopMean { .. }
-        | Statistic::TopMeanPower { .. }
-        | Statistic::KthUnit { .. }
-        | Statistic::MeanUnit { .. }
-        | Statistic::Mean
-        | Statistic::MeanByDeviation
-        | Statistic::InverseDeviation
-        | Statistic::CentroidPull { .. }
-        | Statistic::Largest { .. } => 1,
-    }
+    if let Statistic::Sinkhorn { iterations, .. } = statistic { iterations.max(1) as u64 } else { 1 }
 }
 
 /// Adds the rows that came since the lists were made, and fits those anew that hold one that went.
