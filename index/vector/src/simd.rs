@@ -1,0 +1,546 @@
+//! Inner products of codes (bf16, 8-bit), in instructions of their own where the machine has them.
+//!
+//! Each kernel has a scalar twin in plain Rust, which defines what it computes and serves machines
+//! without the instructions; tests hold every kernel of the machine against it. What comes out is an
+//! approximation of the product of the vectors that were coded, for finding candidates:
+//! [`dot`](crate::dot) scores them.
+
+use std::sync::OnceLock;
+
+use half::bf16;
+use multiversion::multiversion;
+
+/// Rows that lie side by side in a packed panel.
+pub const PANEL_ROWS: usize = 16;
+
+/// The kernels for one kind of machine.
+#[derive(Debug, Clone, Copy)]
+pub struct Kernels {
+    /// The instructions, for messages.
+    pub name: &'static str,
+    dot_bf16: fn(&[bf16], &[bf16]) -> f32,
+    dot_i8: fn(&[i8], &[u8]) -> i32,
+    panels: Option<PanelProduct>,
+}
+
+/// Queries, panels, pairs of dimensions, and room for a line a query.
+type PanelProduct = fn(&[Pair], &[[Pair; PANEL_ROWS]], usize, &mut [f32]);
+
+/// Two dimensions that follow each other.
+pub type Pair = [bf16; 2];
+
+impl Kernels {
+    /// The fastest that this machine runs.
+    pub fn best() -> &'static Kernels {
+        static BEST: OnceLock<Kernels> = OnceLock::new();
+        BEST.get_or_init(|| Kernels::all().pop().unwrap_or(PORTABLE))
+    }
+
+    /// All that this machine runs, the portable ones first and the fastest last.
+    pub fn all() -> Vec<Kernels> {
+        let mut all = vec![PORTABLE];
+        #[cfg(target_arch = "x86_64")]
+        all.extend(x86::kernels());
+        all
+    }
+
+    /// The inner product of two rows of bf16. Products are exact; they are summed in 32 bits, in an
+    /// order of the kernel's own, and numbers below the normal range may count as 0.
+    ///
+    /// # Panics
+    /// If the lengths differ.
+    pub fn dot_bf16(&self, left: &[bf16], right: &[bf16]) -> f32 {
+        assert_eq!(left.len(), right.len(), "codes of one collection have one length");
+        (self.dot_bf16)(left, right)
+    }
+
+    /// `Σ left · right`, exactly, for rows of at most 2¹⁶ numbers.
+    ///
+    /// # Panics
+    /// If the lengths differ.
+    pub fn dot_i8(&self, left: &[i8], right: &[u8]) -> i32 {
+        assert_eq!(left.len(), right.len(), "codes of one collection have one length");
+        (self.dot_i8)(left, right)
+    }
+
+    /// Whether [`Kernels::panel_product`] beats a product in 32 bits.
+    pub fn has_panels(&self) -> bool {
+        self.panels.is_some()
+    }
+
+    /// Writes the inner product of each query with each row of `panels` to `out`, a line of
+    /// `panels.rows()` numbers a query.
+    ///
+    /// # Panics
+    /// If a length is not what the others ask for.
+    pub fn panel_product(&self, queries: &Pairs, panels: &Panels, out: &mut [f32]) {
+        assert_eq!(queries.pairs, panels.pairs, "queries and rows have one dimension");
+        assert_eq!(out.len(), queries.len() * panels.rows(), "one number for each pair of rows");
+        let product = self.panels.unwrap_or(portable_panels);
+        product(&queries.numbers, &panels.numbers, queries.pairs, out);
+    }
+}
+
+/// Rows of bf16, two dimensions at a time; an odd dimension is filled up with 0.
+#[derive(Debug, Clone, Default)]
+pub struct Pairs {
+    pairs: usize,
+    numbers: Vec<Pair>,
+    residuals: Vec<f32>,
+}
+
+impl Pairs {
+    /// Rounds rows of `dim` numbers, nearest even.
+    ///
+    /// # Panics
+    /// If the last row is not whole.
+    pub fn new(rows: &[f32], dim: usize) -> Pairs {
+        assert!(dim > 0 && rows.len().is_multiple_of(dim), "whole rows");
+        let mut pairs = Pairs { pairs: dim.div_ceil(2), numbers: Vec::new(), residuals: Vec::new() };
+        let mut rounded = vec![bf16::ZERO; 2 * pairs.pairs];
+        for row in rows.chunks_exact(dim) {
+            pairs.residuals.push(round_row(row, &mut rounded[..dim]));
+            pairs.numbers.extend(rounded.as_chunks::<2>().0);
+        }
+        pairs
+    }
+
+    /// The length of what rounding took from each row.
+    pub fn residuals(&self) -> &[f32] {
+        &self.residuals
+    }
+
+    /// How many rows there are.
+    pub fn len(&self) -> usize {
+        self.numbers.len() / self.pairs.max(1)
+    }
+
+    /// Whether there is no row.
+    pub fn is_empty(&self) -> bool {
+        self.numbers.is_empty()
+    }
+}
+
+/// Rows of bf16 in panels of [`PANEL_ROWS`]: a panel has one pair of dimensions of all its rows side by
+/// side, then the next. The last panel is filled up with rows of 0.
+#[derive(Debug, Clone, Default)]
+pub struct Panels {
+    pairs: usize,
+    numbers: Vec<[Pair; PANEL_ROWS]>,
+    residual: f32,
+}
+
+impl Panels {
+    /// Replaces the content by rows of `dim` numbers, rounded to nearest even.
+    ///
+    /// # Panics
+    /// If the last row is not whole.
+    pub fn fill(&mut self, rows: &[f32], dim: usize) {
+        assert!(dim > 0 && rows.len().is_multiple_of(dim), "whole rows");
+        self.pairs = dim.div_ceil(2);
+        self.numbers.clear();
+        self.numbers
+            .resize((rows.len() / dim).div_ceil(PANEL_ROWS) * self.pairs, [[bf16::ZERO; 2]; PANEL_ROWS]);
+        self.residual = 0.0;
+        let mut rounded = vec![bf16::ZERO; 2 * self.pairs * PANEL_ROWS];
+        let panels = self.numbers.chunks_exact_mut(self.pairs);
+        for (panel, rows) in panels.zip(rows.chunks(PANEL_ROWS * dim)) {
+            rounded[2 * self.pairs * (rows.len() / dim)..].fill(bf16::ZERO);
+            for (row, out) in rows.chunks_exact(dim).zip(rounded.chunks_exact_mut(2 * self.pairs)) {
+                self.residual = self.residual.max(round_row(row, &mut out[..dim]));
+            }
+            interleave(rounded.as_chunks::<2>().0, panel);
+        }
+    }
+
+    /// The largest length of what rounding took from a row.
+    pub fn residual(&self) -> f32 {
+        self.residual
+    }
+
+    /// How many rows there are, those that fill up the last panel included.
+    pub fn rows(&self) -> usize {
+        self.numbers.len() / self.pairs.max(1) * PANEL_ROWS
+    }
+}
+
+/// A number as bf16, to nearest even. No NaN passes the border, and lengths are bounded far below what
+/// would round to infinity.
+#[inline(always)]
+fn round(number: f32) -> bf16 {
+    let bits = number.to_bits();
+    #[expect(clippy::cast_possible_truncation, reason = "the upper half of 32 bits")]
+    let upper = ((bits + 0x7fff + ((bits >> 16) & 1)) >> 16) as u16;
+    bf16::from_bits(upper)
+}
+
+/// Rounds a row, and gives the length of what that took from it, a little more than less.
+#[multiversion(targets("x86_64+avx512f+avx512vl+avx512dq+avx512bw+fma", "x86_64+avx2+fma"))]
+pub fn round_row(row: &[f32], out: &mut [bf16]) -> f32 {
+    const LANES: usize = 32;
+    let mut squares = [0.0_f32; LANES];
+    let add = |number: f32, out: &mut bf16, square: &mut f32| {
+        *out = round(number);
+        let lost = number - f32::from_bits(u32::from(out.to_bits()) << 16);
+        *square += lost * lost;
+    };
+    let ((blocks, rest), (out, out_rest)) = (row.as_chunks::<LANES>(), out.as_chunks_mut::<LANES>());
+    for (numbers, out) in blocks.iter().zip(out) {
+        for ((&number, out), square) in numbers.iter().zip(out).zip(&mut squares) {
+            add(number, out, square);
+        }
+    }
+    for ((&number, out), square) in rest.iter().zip(out_rest).zip(&mut squares) {
+        add(number, out, square);
+    }
+    (squares.iter().sum::<f32>().sqrt() * 1.0001).next_up()
+}
+
+/// Puts the pairs of rows that follow each other side by side.
+fn interleave(rows: &[Pair], panel: &mut [[Pair; PANEL_ROWS]]) {
+    let mut lines = rows.chunks_exact(panel.len());
+    let lines: [&[Pair]; PANEL_ROWS] = std::array::from_fn(|_| lines.next().unwrap_or_default());
+    if lines.iter().any(|line| line.len() != panel.len()) {
+        return;
+    }
+    for (place, together) in panel.iter_mut().enumerate() {
+        for (two, line) in together.iter_mut().zip(lines) {
+            *two = line[place];
+        }
+    }
+}
+
+/// How far a product of bf16 codes may lie from the 32-bit product of the vectors they code, given each
+/// vector's length and the length of what rounding took from it: `|⟨l, r⟩ − ⟨l̂, r̂⟩| ≤ ‖l‖‖r − r̂‖ +
+/// ‖l − l̂‖‖r̂‖`, and what [`product_error`](crate::product_error) says of the sums.
+pub fn bf16_error(dim: usize, (left, left_lost): (f32, f32), (right, right_lost): (f32, f32)) -> f32 {
+    let (left_coded, right_coded) = (left + left_lost, right + right_lost);
+    let rounding = left * right_lost + left_lost * right_coded;
+    rounding * 1.0001 + 2.0 * crate::product_error(dim, left_coded, right_coded)
+}
+
+/// Asks for a row to be brought near while others are worked on.
+#[inline]
+pub fn prefetch<T>(row: &[T]) {
+    #[cfg(target_arch = "x86_64")]
+    x86::prefetch(row);
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = row;
+}
+
+const PORTABLE: Kernels =
+    Kernels { name: "portable", dot_bf16: portable_bf16, dot_i8: portable_i8, panels: None };
+
+fn portable_bf16(left: &[bf16], right: &[bf16]) -> f32 {
+    const LANES: usize = 16;
+    let ((left, left_rest), (right, right_rest)) = (left.as_chunks::<LANES>(), right.as_chunks::<LANES>());
+    let mut sums = [0.0_f32; LANES];
+    for (left, right) in left.iter().zip(right) {
+        for ((sum, l), r) in sums.iter_mut().zip(left).zip(right) {
+            *sum += l.to_f32_const() * r.to_f32_const();
+        }
+    }
+    let rest = left_rest.iter().zip(right_rest).map(|(l, r)| l.to_f32_const() * r.to_f32_const());
+    sums.iter().copied().chain(rest).sum()
+}
+
+fn portable_i8(left: &[i8], right: &[u8]) -> i32 {
+    left.iter().zip(right).map(|(&l, &r)| i32::from(l) * i32::from(r)).sum()
+}
+
+fn portable_panels(queries: &[Pair], panels: &[[Pair; PANEL_ROWS]], pairs: usize, out: &mut [f32]) {
+    let rows = panels.len() / pairs * PANEL_ROWS;
+    for (query, line) in queries.chunks_exact(pairs).zip(out.chunks_exact_mut(rows)) {
+        for (panel, line) in panels.chunks_exact(pairs).zip(line.as_chunks_mut::<PANEL_ROWS>().0) {
+            *line = [0.0; PANEL_ROWS];
+            for ([a, b], row_pairs) in query.iter().zip(panel) {
+                for (sum, [c, d]) in line.iter_mut().zip(row_pairs) {
+                    *sum += a.to_f32_const() * c.to_f32_const() + b.to_f32_const() * d.to_f32_const();
+                }
+            }
+        }
+    }
+}
+
+/// The one place with instructions of a machine. Intrinsics are safe where the functions that use them
+/// say which instructions they need; what is left unsafe is reading through pointers, which are taken
+/// from arrays of just the length that is read, and calling such functions, which is done only after
+/// asking the machine.
+#[cfg(target_arch = "x86_64")]
+#[expect(unsafe_code, reason = "loads through pointers, and calls of functions that need instructions")]
+mod x86 {
+    use std::arch::x86_64::*;
+
+    use half::bf16;
+
+    use super::{Kernels, PANEL_ROWS, Pair, portable_i8};
+
+    /// Numbers in a register of 512 bits.
+    const WIDE: usize = 32;
+    const BYTES: usize = 64;
+    /// A block of the panel product: with its 24 sums, 4 panels and a query it fills the registers.
+    const QUERIES: usize = 6;
+    const PANELS: usize = 4;
+
+    /// Those that this machine runs, the fastest last.
+    pub(super) fn kernels() -> Vec<Kernels> {
+        let mut kernels = Vec::new();
+        if is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma") {
+            // SAFETY: the machine has AVX2 and FMA.
+            let dot_bf16 = |left: &[bf16], right: &[bf16]| unsafe { bf16_avx2(left, right) };
+            kernels.push(Kernels { name: "AVX2", dot_bf16, dot_i8: portable_i8, panels: None });
+        }
+        let has_wide = is_x86_feature_detected!("avx512f")
+            && is_x86_feature_detected!("avx512bw")
+            && is_x86_feature_detected!("avx512vl");
+        if has_wide && is_x86_feature_detected!("avx512bf16") && is_x86_feature_detected!("avx512vnni") {
+            // SAFETY: the machine has AVX-512 with BF16 and VNNI, here and in the two below.
+            let dot_bf16 = |left: &[bf16], right: &[bf16]| unsafe { bf16_avx512(left, right) };
+            let dot_i8 = |left: &[i8], right: &[u8]| unsafe { i8_avx512(left, right) };
+            let panels = |queries: &[Pair], panels: &[[Pair; PANEL_ROWS]], pairs: usize, out: &mut [f32]| unsafe {
+                panels_avx512(queries, panels, pairs, out);
+            };
+            kernels.push(Kernels { name: "AVX-512", dot_bf16, dot_i8, panels: Some(panels) });
+        }
+        kernels
+    }
+
+    #[inline]
+    pub(super) fn prefetch<T>(row: &[T]) {
+        let bytes = size_of_val(row);
+        for offset in (0..bytes).step_by(BYTES) {
+            // SAFETY: a prefetch reads nothing, and the address is inside the row.
+            unsafe { _mm_prefetch::<_MM_HINT_T0>(row.as_ptr().cast::<i8>().add(offset)) };
+        }
+    }
+
+    #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512bf16")]
+    #[inline]
+    fn load_bf16(numbers: &[bf16; WIDE]) -> __m512bh {
+        // SAFETY: the array is 64 bytes long, and the load needs no alignment; both types are 512 bits
+        // of which every pattern is a value.
+        unsafe { std::mem::transmute::<__m512i, __m512bh>(_mm512_loadu_si512(numbers.as_ptr().cast())) }
+    }
+
+    #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512bf16")]
+    fn bf16_avx512(left: &[bf16], right: &[bf16]) -> f32 {
+        let ((left, left_rest), (right, right_rest)) = (left.as_chunks::<WIDE>(), right.as_chunks::<WIDE>());
+        let mut sums = [_mm512_setzero_ps(); 4];
+        let (left_fours, left_ones) = left.as_chunks::<4>();
+        let (right_fours, right_ones) = right.as_chunks::<4>();
+        for (left, right) in left_fours.iter().zip(right_fours) {
+            for ((sum, l), r) in sums.iter_mut().zip(left).zip(right) {
+                *sum = _mm512_dpbf16_ps(*sum, load_bf16(l), load_bf16(r));
+            }
+        }
+        for ((sum, l), r) in sums.iter_mut().zip(left_ones).zip(right_ones) {
+            *sum = _mm512_dpbf16_ps(*sum, load_bf16(l), load_bf16(r));
+        }
+        if !left_rest.is_empty() {
+            let (mut l, mut r) = ([bf16::ZERO; WIDE], [bf16::ZERO; WIDE]);
+            l[..left_rest.len()].copy_from_slice(left_rest);
+            r[..right_rest.len()].copy_from_slice(right_rest);
+            sums[3] = _mm512_dpbf16_ps(sums[3], load_bf16(&l), load_bf16(&r));
+        }
+        let [a, b, c, d] = sums;
+        _mm512_reduce_add_ps(_mm512_add_ps(_mm512_add_ps(a, b), _mm512_add_ps(c, d)))
+    }
+
+    #[target_feature(enable = "avx2,fma")]
+    fn bf16_avx2(left: &[bf16], right: &[bf16]) -> f32 {
+        const HALF: usize = 16;
+        let ((left, left_rest), (right, right_rest)) = (left.as_chunks::<HALF>(), right.as_chunks::<HALF>());
+        // SAFETY: the array is 32 bytes long, and the load needs no alignment.
+        let load = |numbers: &[bf16; HALF]| unsafe { _mm256_loadu_si256(numbers.as_ptr().cast()) };
+        // A number of bf16 is the upper half of one of 32 bits.
+        let odd = |pairs| _mm256_castsi256_ps(_mm256_and_si256(pairs, _mm256_set1_epi32(-65536)));
+        let even = |pairs| _mm256_castsi256_ps(_mm256_slli_epi32::<16>(pairs));
+        let (mut evens, mut odds) = (_mm256_setzero_ps(), _mm256_setzero_ps());
+        for (l, r) in left.iter().zip(right) {
+            let (l, r) = (load(l), load(r));
+            evens = _mm256_fmadd_ps(even(l), even(r), evens);
+            odds = _mm256_fmadd_ps(odd(l), odd(r), odds);
+        }
+        let mut lanes = [0.0_f32; 8];
+        // SAFETY: the array is 32 bytes long, and the store needs no alignment.
+        unsafe { _mm256_storeu_ps(lanes.as_mut_ptr(), _mm256_add_ps(evens, odds)) };
+        let rest = left_rest.iter().zip(right_rest).map(|(l, r)| l.to_f32_const() * r.to_f32_const());
+        lanes.iter().copied().chain(rest).sum()
+    }
+
+    #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni")]
+    fn i8_avx512(left: &[i8], right: &[u8]) -> i32 {
+        let ((left, left_rest), (right, right_rest)) =
+            (left.as_chunks::<BYTES>(), right.as_chunks::<BYTES>());
+        let mut sums = [_mm512_setzero_si512(); 4];
+        for (place, (l, r)) in left.iter().zip(right).enumerate() {
+            // SAFETY: both arrays are 64 bytes long, and the loads need no alignment.
+            let (l, r) =
+                unsafe { (_mm512_loadu_si512(l.as_ptr().cast()), _mm512_loadu_si512(r.as_ptr().cast())) };
+            sums[place % 4] = _mm512_dpbusd_epi32(sums[place % 4], r, l);
+        }
+        let [a, b, c, d] = sums;
+        let all = _mm512_add_epi32(_mm512_add_epi32(a, b), _mm512_add_epi32(c, d));
+        _mm512_reduce_add_epi32(all) + portable_i8(left_rest, right_rest)
+    }
+
+    #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512bf16")]
+    fn panels_avx512(queries: &[Pair], panels: &[[Pair; PANEL_ROWS]], pairs: usize, out: &mut [f32]) {
+        let count = panels.len() / pairs;
+        let width = count * PANEL_ROWS;
+        let mut first_panel = 0;
+        while first_panel < count {
+            let taken = if count - first_panel >= PANELS { PANELS } else { 1 };
+            let block = &panels[first_panel * pairs..][..taken * pairs];
+            let lines = queries.chunks(QUERIES * pairs).zip(out.chunks_mut(QUERIES * width));
+            for (queries, out) in lines {
+                let out = &mut out[first_panel * PANEL_ROWS..];
+                match (queries.len() / pairs, taken) {
+                    (QUERIES, PANELS) => tile::<QUERIES, PANELS>(queries, block, pairs, out, width),
+                    (_, PANELS) => rest::<PANELS>(queries, block, pairs, out, width),
+                    (_, _) => rest::<1>(queries, block, pairs, out, width),
+                }
+            }
+            first_panel += taken;
+        }
+    }
+
+    /// One query at a time, for what is left at the edges.
+    #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512bf16")]
+    fn rest<const P: usize>(
+        queries: &[Pair],
+        panels: &[[Pair; PANEL_ROWS]],
+        pairs: usize,
+        out: &mut [f32],
+        width: usize,
+    ) {
+        for (query, line) in queries.chunks_exact(pairs).zip(out.chunks_mut(width)) {
+            tile::<1, P>(query, panels, pairs, line, width);
+        }
+    }
+
+    /// `Q` queries by `P` panels; each line of `out` starts `width` after the one before.
+    #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512bf16")]
+    #[inline]
+    fn tile<const Q: usize, const P: usize>(
+        queries: &[Pair],
+        panels: &[[Pair; PANEL_ROWS]],
+        pairs: usize,
+        out: &mut [f32],
+        width: usize,
+    ) {
+        let query: [&[Pair]; Q] = std::array::from_fn(|q| &queries[q * pairs..][..pairs]);
+        let panel: [&[[Pair; PANEL_ROWS]]; P] = std::array::from_fn(|p| &panels[p * pairs..][..pairs]);
+        let mut sums = [[_mm512_setzero_ps(); P]; Q];
+        for pair in 0..pairs {
+            let mut rows = [_mm512_setzero_si512(); P];
+            for (row, panel) in rows.iter_mut().zip(panel) {
+                // SAFETY: the array is 64 bytes long, and the load needs no alignment.
+                *row = unsafe { _mm512_loadu_si512(panel[pair].as_ptr().cast()) };
+            }
+            for (sums, query) in sums.iter_mut().zip(query) {
+                let [[a, b], [c, d]] = query[pair].map(bf16::to_ne_bytes);
+                let both = _mm512_set1_epi32(i32::from_ne_bytes([a, b, c, d]));
+                for (sum, &row) in sums.iter_mut().zip(&rows) {
+                    // SAFETY: both types are 512 bits of which every pattern is a value.
+                    let (both, row) = unsafe {
+                        (
+                            std::mem::transmute::<__m512i, __m512bh>(both),
+                            std::mem::transmute::<__m512i, __m512bh>(row),
+                        )
+                    };
+                    *sum = _mm512_dpbf16_ps(*sum, both, row);
+                }
+            }
+        }
+        for (q, sums) in sums.iter().enumerate() {
+            for (p, &sum) in sums.iter().enumerate() {
+                let line: &mut [f32] = &mut out[q * width + p * PANEL_ROWS..][..PANEL_ROWS];
+                // SAFETY: the slice is 64 bytes long, and the store needs no alignment.
+                unsafe { _mm512_storeu_ps(line.as_mut_ptr(), sum) };
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::dot;
+
+    fn rows(count: usize, dim: usize) -> impl Strategy<Value = Vec<f32>> {
+        prop::collection::vec(-2.0_f32..2.0, count * dim)
+    }
+
+    fn coded(row: &[f32]) -> Vec<bf16> {
+        row.iter().map(|&number| bf16::from_f32(number)).collect()
+    }
+
+    fn exact(left: &[bf16], right: &[bf16]) -> f64 {
+        left.iter().zip(right).map(|(l, r)| l.to_f64() * r.to_f64()).sum()
+    }
+
+    proptest! {
+        #[test]
+        fn every_kernel_of_bf16_is_the_sum_of_the_products(
+            (dim, left, right) in (1_usize..300).prop_flat_map(|dim| (Just(dim), rows(7, dim), rows(37, dim)))
+        ) {
+            let (queries, mut panels) = (Pairs::new(&left, dim), Panels::default());
+            panels.fill(&right, dim);
+            let error = |l: &[f32], r: &[f32]| {
+                f64::from(crate::product_error(dim, 1.01 * dot(l, l).sqrt(), 1.01 * dot(r, r).sqrt()))
+            };
+            for kernels in Kernels::all() {
+                let mut out = vec![f32::NAN; 7 * panels.rows()];
+                kernels.panel_product(&queries, &panels, &mut out);
+                for (l, line) in left.chunks_exact(dim).zip(out.chunks_exact(panels.rows())) {
+                    for (r, &found) in right.chunks_exact(dim).zip(line) {
+                        let wanted = exact(&coded(l), &coded(r));
+                        let alone = kernels.dot_bf16(&coded(l), &coded(r));
+                        prop_assert!((f64::from(alone) - wanted).abs() <= error(l, r), "{}", kernels.name);
+                        prop_assert!((f64::from(found) - wanted).abs() <= error(l, r), "{}", kernels.name);
+                        let bound =
+                            bf16_error(dim, (dot(l, l).sqrt(), round_row(l, &mut coded(l))), (dot(r, r).sqrt(), panels.residual()));
+                        prop_assert!((found - dot(l, r)).abs() <= bound, "{}", kernels.name);
+                    }
+                    prop_assert!(line[37..].iter().all(|&filled_up| filled_up == 0.0));
+                }
+            }
+        }
+
+        #[test]
+        fn every_kernel_of_bytes_is_exact(
+            (left, right) in (0_usize..300)
+                .prop_flat_map(|dim| (prop::collection::vec(any::<i8>(), dim), prop::collection::vec(any::<u8>(), dim)))
+        ) {
+            let wanted = portable_i8(&left, &right);
+            Kernels::all().iter().for_each(|kernels| assert_eq!(kernels.dot_i8(&left, &right), wanted));
+        }
+    }
+
+    #[test]
+    fn rounding_is_to_nearest_even() {
+        for number in [0.0, -0.0, 1.0, -1.003_906_2, 1.011_718_8, 3.5e-15, 1.0e19, -0.126_360_73] {
+            let mut rounded = [bf16::ZERO];
+            let lost = round_row(&[number], &mut rounded);
+            assert_eq!(rounded[0].to_bits(), bf16::from_f32(number).to_bits(), "{number}");
+            assert!(lost >= (number - rounded[0].to_f32()).abs());
+        }
+    }
+
+    #[test]
+    fn the_largest_bytes_do_not_overflow() {
+        let (left, right) = (vec![i8::MIN; 65_536], vec![u8::MAX; 65_536]);
+        for kernels in Kernels::all() {
+            assert_eq!(kernels.dot_i8(&left, &right), -128 * 255 * 65_536, "{}", kernels.name);
+        }
+    }
+
+    #[test]
+    fn a_row_may_be_prefetched_whatever_its_length() {
+        prefetch::<f32>(&[]);
+        prefetch(&[1.0_f32; 100]);
+    }
+}
