@@ -3,8 +3,12 @@
 //! Figures are compared within one run only; a bench that claims something measures what it claims
 //! it against beside it.
 
+use std::error::Error;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Instant;
 
+use dehub_format::{ReadOptions, open};
 use dehub_index::{
     BankUpdate, Catalogue, Collection, CollectionConfig, EntryInput, FitInput, GraphConfig, Name, PointInput,
 };
@@ -91,6 +95,43 @@ impl Bed {
         let input = FitInput { name: name("c"), method, query_bank: Some(name("b")), gallery_bank: None };
         self.collection.fit(&[input]).expect("a bank with entries");
     }
+}
+
+/// The folder an environment variable names.
+pub fn named_folder(variable: &str) -> Option<PathBuf> {
+    std::env::var_os(variable).map(PathBuf::from)
+}
+
+/// The vectors of a file, each scaled to length one.
+///
+/// # Errors
+/// If the file cannot be read, or holds a vector that has no direction.
+pub fn read_unit(path: &Path) -> Result<Vec<Vector>, Box<dyn Error>> {
+    let mut vectors = Vec::new();
+    for batch in open(path, ReadOptions::default())? {
+        let rows = batch?.vectors;
+        let dim = Dim::new(rows.dim())?;
+        for row in rows.as_slice().chunks_exact(rows.dim()) {
+            vectors.push(Vector::new(row, dim, Metric::Cosine)?);
+        }
+    }
+    Ok(vectors)
+}
+
+/// The seconds that some work takes.
+pub fn seconds(work: impl FnOnce()) -> f64 {
+    let start = Instant::now();
+    work();
+    start.elapsed().as_secs_f64()
+}
+
+/// The upper median.
+///
+/// # Panics
+/// If there is no number.
+pub fn median(mut numbers: Vec<f64>) -> f64 {
+    numbers.sort_unstable_by(f64::total_cmp);
+    numbers[numbers.len() / 2]
 }
 
 fn name(text: &str) -> Name {

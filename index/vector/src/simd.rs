@@ -21,7 +21,16 @@ pub struct Kernels {
     dot_bf16: fn(&[bf16], &[bf16]) -> f32,
     dot_i8: fn(&[i8], &[u8]) -> i32,
     panels: Option<PanelProduct>,
+    interleave: fn(&[Pair], &mut [[Pair; PANEL_ROWS]]),
+    round_row: fn(&[f32], &mut [bf16]) -> f32,
+    within: fn(&[f32], &[f32], f32, f32) -> Places,
 }
+
+/// The most numbers of a line whose places are told.
+pub const PLACES: usize = 256;
+
+/// A bit for each place of a line, place 0 in the lowest of the first.
+type Places = [u64; PLACES / 64];
 
 /// Queries, panels, pairs of dimensions, and room for a line a query.
 type PanelProduct = fn(&[Pair], &[[Pair; PANEL_ROWS]], usize, &mut [f32]);
@@ -61,6 +70,16 @@ impl Kernels {
     pub fn dot_i8(&self, left: &[i8], right: &[u8]) -> i32 {
         assert_eq!(left.len(), right.len(), "codes of one collection have one length");
         (self.dot_i8)(left, right)
+    }
+
+    /// The places of a line whose `score − bias` is from `low` to `high`, as bits: place 0 is the lowest of
+    /// the first number.
+    ///
+    /// # Panics
+    /// If the line is longer than [`PLACES`], or has not as many biases as scores.
+    pub fn within(&self, scores: &[f32], biases: &[f32], low: f32, high: f32) -> [u64; PLACES / 64] {
+        assert!(scores.len() == biases.len() && scores.len() <= PLACES, "a bias a score, a bit a place");
+        (self.within)(scores, biases, low, high)
     }
 
     /// Whether [`Kernels::panel_product`] beats a product in 32 bits.
@@ -142,6 +161,7 @@ impl Panels {
         self.numbers
             .resize((rows.len() / dim).div_ceil(PANEL_ROWS) * self.pairs, [[bf16::ZERO; 2]; PANEL_ROWS]);
         self.residual = 0.0;
+        let Kernels { interleave, round_row, .. } = *Kernels::best();
         let mut rounded = vec![bf16::ZERO; 2 * self.pairs * PANEL_ROWS];
         let panels = self.numbers.chunks_exact_mut(self.pairs);
         for (panel, rows) in panels.zip(rows.chunks(PANEL_ROWS * dim)) {
@@ -175,36 +195,54 @@ fn round(number: f32) -> bf16 {
 }
 
 /// Rounds a row, and gives the length of what that took from it, a little more than less.
-#[multiversion(targets("x86_64+avx512f+avx512vl+avx512dq+avx512bw+fma", "x86_64+avx2+fma"))]
+///
+/// # Panics
+/// If the lengths differ.
 pub fn round_row(row: &[f32], out: &mut [bf16]) -> f32 {
-    const LANES: usize = 32;
-    let mut squares = [0.0_f32; LANES];
-    let add = |number: f32, out: &mut bf16, square: &mut f32| {
-        *out = round(number);
-        let lost = number - f32::from_bits(u32::from(out.to_bits()) << 16);
-        *square += lost * lost;
-    };
-    let ((blocks, rest), (out, out_rest)) = (row.as_chunks::<LANES>(), out.as_chunks_mut::<LANES>());
-    for (numbers, out) in blocks.iter().zip(out) {
-        for ((&number, out), square) in numbers.iter().zip(out).zip(&mut squares) {
-            add(number, out, square);
-        }
-    }
-    for ((&number, out), square) in rest.iter().zip(out_rest).zip(&mut squares) {
-        add(number, out, square);
-    }
-    (squares.iter().sum::<f32>().sqrt() * 1.0001).next_up()
+    assert_eq!(row.len(), out.len(), "a code a number");
+    (Kernels::best().round_row)(row, out)
 }
 
-/// Puts the pairs of rows that follow each other side by side.
-fn interleave(rows: &[Pair], panel: &mut [[Pair; PANEL_ROWS]]) {
-    let mut lines = rows.chunks_exact(panel.len());
-    let lines: [&[Pair]; PANEL_ROWS] = std::array::from_fn(|_| lines.next().unwrap_or_default());
-    if lines.iter().any(|line| line.len() != panel.len()) {
-        return;
+#[multiversion(targets("x86_64+avx2+fma"))]
+fn portable_round(row: &[f32], out: &mut [bf16]) -> f32 {
+    const LANES: usize = 32;
+    let mut squares = [0.0_f32; LANES];
+    for (row, out) in row.chunks(LANES).zip(out.chunks_mut(LANES)) {
+        for ((&number, out), square) in row.iter().zip(out).zip(&mut squares) {
+            *out = round(number);
+            let lost = number - f32::from_bits(u32::from(out.to_bits()) << 16);
+            *square += lost * lost;
+        }
     }
-    for (place, together) in panel.iter_mut().enumerate() {
-        for (two, line) in together.iter_mut().zip(lines) {
+    length_of_lost(squares.iter().sum())
+}
+
+/// The length of what rounding took, given the sum of the squares in 32 bits, where each of up to 2¹⁶
+/// squares may have lost 2⁻¹⁴⁹.
+fn length_of_lost(squares: f32) -> f32 {
+    const VANISHED: f32 = 1.0e-20;
+    squares.sqrt() * 1.0001 + VANISHED
+}
+
+fn portable_within(scores: &[f32], biases: &[f32], low: f32, high: f32) -> Places {
+    let mut places = Places::default();
+    for (place, (score, bias)) in scores.iter().zip(biases).enumerate() {
+        let score = score - bias;
+        places[place / 64] |= u64::from((score >= low) & (score <= high)) << (place % 64);
+    }
+    places
+}
+
+/// Puts the pairs of the 16 rows that follow each other side by side.
+fn interleave(rows: &[Pair], panel: &mut [[Pair; PANEL_ROWS]]) {
+    interleave_from(0, rows, panel);
+}
+
+/// The same for the pairs from `first` on.
+fn interleave_from(first: usize, rows: &[Pair], panel: &mut [[Pair; PANEL_ROWS]]) {
+    let pairs = panel.len();
+    for (place, together) in panel.iter_mut().enumerate().skip(first) {
+        for (two, line) in together.iter_mut().zip(rows.chunks_exact(pairs)) {
             *two = line[place];
         }
     }
@@ -212,11 +250,15 @@ fn interleave(rows: &[Pair], panel: &mut [[Pair; PANEL_ROWS]]) {
 
 /// How far a product of bf16 codes may lie from the 32-bit product of the vectors they code, given each
 /// vector's length and the length of what rounding took from it: `|⟨l, r⟩ − ⟨l̂, r̂⟩| ≤ ‖l‖‖r − r̂‖ +
-/// ‖l − l̂‖‖r̂‖`, and what [`product_error`](crate::product_error) says of the sums.
+/// ‖l − l̂‖‖r̂‖`, and what [`product_error`](crate::product_error) says of the sums. Codes, products and
+/// sums below the normal range may count as 0, each of which takes less than the least normal number.
+#[expect(clippy::cast_precision_loss, reason = "a dimension is below 2^24")]
 pub fn bf16_error(dim: usize, (left, left_lost): (f32, f32), (right, right_lost): (f32, f32)) -> f32 {
     let (left_coded, right_coded) = (left + left_lost, right + right_lost);
     let rounding = left * right_lost + left_lost * right_coded;
-    rounding * 1.0001 + 2.0 * crate::product_error(dim, left_coded, right_coded)
+    let dim_f32 = dim as f32;
+    let vanished = f32::MIN_POSITIVE * (4.0 * dim_f32 + 1.01 * dim_f32.sqrt() * (left_coded + right_coded));
+    rounding * 1.0001 + 2.0 * crate::product_error(dim, left_coded, right_coded) + vanished
 }
 
 /// Asks for a row to be brought near while others are worked on.
@@ -228,8 +270,15 @@ pub fn prefetch<T>(row: &[T]) {
     let _ = row;
 }
 
-const PORTABLE: Kernels =
-    Kernels { name: "portable", dot_bf16: portable_bf16, dot_i8: portable_i8, panels: None };
+const PORTABLE: Kernels = Kernels {
+    name: "portable",
+    dot_bf16: portable_bf16,
+    dot_i8: portable_i8,
+    panels: None,
+    interleave,
+    round_row: portable_round,
+    within: portable_within,
+};
 
 fn portable_bf16(left: &[bf16], right: &[bf16]) -> f32 {
     const LANES: usize = 16;
@@ -273,7 +322,9 @@ mod x86 {
 
     use half::bf16;
 
-    use super::{Kernels, PANEL_ROWS, Pair, portable_i8};
+    use super::{
+        Kernels, PANEL_ROWS, PORTABLE, Pair, Places, interleave_from, length_of_lost, portable_i8, round,
+    };
 
     /// Numbers in a register of 512 bits.
     const WIDE: usize = 32;
@@ -288,19 +339,33 @@ mod x86 {
         if is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma") {
             // SAFETY: the machine has AVX2 and FMA.
             let dot_bf16 = |left: &[bf16], right: &[bf16]| unsafe { bf16_avx2(left, right) };
-            kernels.push(Kernels { name: "AVX2", dot_bf16, dot_i8: portable_i8, panels: None });
+            kernels.push(Kernels { name: "AVX2", dot_bf16, ..PORTABLE });
         }
         let has_wide = is_x86_feature_detected!("avx512f")
             && is_x86_feature_detected!("avx512bw")
             && is_x86_feature_detected!("avx512vl");
         if has_wide && is_x86_feature_detected!("avx512bf16") && is_x86_feature_detected!("avx512vnni") {
-            // SAFETY: the machine has AVX-512 with BF16 and VNNI, here and in the two below.
+            // SAFETY: the machine has AVX-512 with BF16 and VNNI, here and in the five below.
             let dot_bf16 = |left: &[bf16], right: &[bf16]| unsafe { bf16_avx512(left, right) };
             let dot_i8 = |left: &[i8], right: &[u8]| unsafe { i8_avx512(left, right) };
             let panels = |queries: &[Pair], panels: &[[Pair; PANEL_ROWS]], pairs: usize, out: &mut [f32]| unsafe {
                 panels_avx512(queries, panels, pairs, out);
             };
-            kernels.push(Kernels { name: "AVX-512", dot_bf16, dot_i8, panels: Some(panels) });
+            let interleave =
+                |rows: &[Pair], panel: &mut [[Pair; PANEL_ROWS]]| unsafe { interleave_avx512(rows, panel) };
+            let round_row = |row: &[f32], out: &mut [bf16]| unsafe { round_avx512(row, out) };
+            let within = |scores: &[f32], biases: &[f32], low: f32, high: f32| unsafe {
+                within_avx512(scores, biases, low, high)
+            };
+            kernels.push(Kernels {
+                name: "AVX-512",
+                dot_bf16,
+                dot_i8,
+                panels: Some(panels),
+                interleave,
+                round_row,
+                within,
+            });
         }
         kernels
     }
@@ -382,6 +447,102 @@ mod x86 {
         let [a, b, c, d] = sums;
         let all = _mm512_add_epi32(_mm512_add_epi32(a, b), _mm512_add_epi32(c, d));
         _mm512_reduce_add_epi32(all) + portable_i8(left_rest, right_rest)
+    }
+
+    #[target_feature(enable = "avx512f")]
+    fn round_avx512(row: &[f32], out: &mut [bf16]) -> f32 {
+        let ((blocks, rest), (outs, out_rest)) =
+            (row.as_chunks::<PANEL_ROWS>(), out.as_chunks_mut::<PANEL_ROWS>());
+        let mut squares = _mm512_setzero_ps();
+        for (numbers, out) in blocks.iter().zip(outs) {
+            // SAFETY: the array is 64 bytes long, and the load needs no alignment.
+            let bits = unsafe { _mm512_loadu_si512(numbers.as_ptr().cast()) };
+            let odd = _mm512_and_si512(_mm512_srli_epi32::<16>(bits), _mm512_set1_epi32(1));
+            let up = _mm512_add_epi32(_mm512_add_epi32(bits, _mm512_set1_epi32(0x7fff)), odd);
+            let codes = _mm512_cvtepi32_epi16(_mm512_srli_epi32::<16>(up));
+            let kept = _mm512_castsi512_ps(_mm512_and_si512(up, _mm512_set1_epi32(-65536)));
+            let lost = _mm512_sub_ps(_mm512_castsi512_ps(bits), kept);
+            squares = _mm512_fmadd_ps(lost, lost, squares);
+            // SAFETY: the array is 32 bytes long, and the store needs no alignment.
+            unsafe { _mm256_storeu_si256(out.as_mut_ptr().cast(), codes) };
+        }
+        let mut sum = _mm512_reduce_add_ps(squares);
+        for (&number, out) in rest.iter().zip(out_rest) {
+            *out = round(number);
+            let lost = number - f32::from_bits(u32::from(out.to_bits()) << 16);
+            sum += lost * lost;
+        }
+        length_of_lost(sum)
+    }
+
+    #[target_feature(enable = "avx512f")]
+    fn within_avx512(scores: &[f32], biases: &[f32], low: f32, high: f32) -> Places {
+        let (low, high) = (_mm512_set1_ps(low), _mm512_set1_ps(high));
+        let mut places = Places::default();
+        let lines = scores.chunks(PANEL_ROWS).zip(biases.chunks(PANEL_ROWS));
+        for (block, (scores, biases)) in lines.enumerate() {
+            let taken = u16::MAX >> (PANEL_ROWS - scores.len());
+            // SAFETY: each slice is as long as the bits that are taken, and no other number is read.
+            let (scores, biases) = unsafe {
+                (_mm512_maskz_loadu_ps(taken, scores.as_ptr()), _mm512_maskz_loadu_ps(taken, biases.as_ptr()))
+            };
+            let score = _mm512_sub_ps(scores, biases);
+            let reach = _mm512_mask_cmp_ps_mask::<_CMP_GE_OQ>(taken, score, low);
+            let within = _mm512_mask_cmp_ps_mask::<_CMP_LE_OQ>(reach, score, high);
+            places[block / 4] |= u64::from(within) << (block % 4 * PANEL_ROWS);
+        }
+        places
+    }
+
+    /// Squares of 16 rows by 16 pairs, each transposed in registers.
+    #[target_feature(enable = "avx512f")]
+    fn interleave_avx512(rows: &[Pair], panel: &mut [[Pair; PANEL_ROWS]]) {
+        let pairs = panel.len();
+        let (squares, _) = panel.as_chunks_mut::<PANEL_ROWS>();
+        let whole = squares.len() * PANEL_ROWS;
+        for (square, first) in squares.iter_mut().zip((0..).step_by(PANEL_ROWS)) {
+            let lines = std::array::from_fn(|row| {
+                let line: &[Pair] = &rows[row * pairs + first..][..PANEL_ROWS];
+                // SAFETY: the slice is 64 bytes long, and the load needs no alignment.
+                unsafe { _mm512_loadu_si512(line.as_ptr().cast()) }
+            });
+            for (together, column) in square.iter_mut().zip(transpose(lines)) {
+                // SAFETY: the array is 64 bytes long, and the store needs no alignment.
+                unsafe { _mm512_storeu_si512(together.as_mut_ptr().cast(), column) };
+            }
+        }
+        interleave_from(whole, rows, panel);
+    }
+
+    /// The columns of 16 lines of 16 numbers of 32 bits: twos, then fours side by side, then the quarters
+    /// of the registers.
+    #[target_feature(enable = "avx512f")]
+    #[inline]
+    fn transpose(lines: [__m512i; PANEL_ROWS]) -> [__m512i; PANEL_ROWS] {
+        let (mut twos, mut fours, mut columns) = (lines, lines, lines);
+        for (two, line) in twos.as_chunks_mut::<2>().0.iter_mut().zip(lines.as_chunks::<2>().0) {
+            let [a, b] = *line;
+            *two = [_mm512_unpacklo_epi32(a, b), _mm512_unpackhi_epi32(a, b)];
+        }
+        for (four, two) in fours.as_chunks_mut::<4>().0.iter_mut().zip(twos.as_chunks::<4>().0) {
+            let [a_low, a_high, b_low, b_high] = *two;
+            *four = [
+                _mm512_unpacklo_epi64(a_low, b_low),
+                _mm512_unpackhi_epi64(a_low, b_low),
+                _mm512_unpacklo_epi64(a_high, b_high),
+                _mm512_unpackhi_epi64(a_high, b_high),
+            ];
+        }
+        for place in 0..4 {
+            let [a, b, c, d] = [0, 4, 8, 12].map(|four| fours[four + place]);
+            let (ab_even, ab_odd) = (_mm512_shuffle_i32x4::<0x88>(a, b), _mm512_shuffle_i32x4::<0xdd>(a, b));
+            let (cd_even, cd_odd) = (_mm512_shuffle_i32x4::<0x88>(c, d), _mm512_shuffle_i32x4::<0xdd>(c, d));
+            columns[place] = _mm512_shuffle_i32x4::<0x88>(ab_even, cd_even);
+            columns[4 + place] = _mm512_shuffle_i32x4::<0x88>(ab_odd, cd_odd);
+            columns[8 + place] = _mm512_shuffle_i32x4::<0xdd>(ab_even, cd_even);
+            columns[12 + place] = _mm512_shuffle_i32x4::<0xdd>(ab_odd, cd_odd);
+        }
+        columns
     }
 
     #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512bf16")]
@@ -517,6 +678,82 @@ mod tests {
         ) {
             let wanted = portable_i8(&left, &right);
             Kernels::all().iter().for_each(|kernels| assert_eq!(kernels.dot_i8(&left, &right), wanted));
+        }
+    }
+
+    #[test]
+    fn every_kernel_puts_the_same_pairs_side_by_side() {
+        for pairs in [1, 15, 16, 17, 48, 50] {
+            #[expect(clippy::cast_possible_truncation, reason = "up to 1600 numbers")]
+            let numbers = (0..2 * pairs * PANEL_ROWS).map(|bits| bf16::from_bits(bits as u16));
+            let rows = numbers.collect::<Vec<_>>();
+            let rows = rows.as_chunks::<2>().0;
+            for kernels in Kernels::all() {
+                let mut panel = vec![[[bf16::ZERO; 2]; PANEL_ROWS]; pairs];
+                (kernels.interleave)(rows, &mut panel);
+                for (place, together) in panel.iter().enumerate() {
+                    let wanted = std::array::from_fn(|row| rows[row * pairs + place].map(bf16::to_bits));
+                    assert_eq!(together.map(|two| two.map(bf16::to_bits)), wanted, "{}", kernels.name);
+                }
+            }
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn every_kernel_rounds_to_the_same_codes_and_says_what_that_took(
+            row in prop::collection::vec(prop::num::f32::NORMAL | prop::num::f32::SUBNORMAL, 0..100)
+                .prop_map(|row| row.into_iter().map(|x| x.clamp(-1e19, 1e19)).collect::<Vec<_>>())
+        ) {
+            let wanted = coded(&row);
+            let lost = row.iter().zip(&wanted).map(|(&x, code)| (f64::from(x) - code.to_f64()).powi(2));
+            let lost = lost.sum::<f64>().sqrt();
+            for kernels in Kernels::all() {
+                let mut out = vec![bf16::ZERO; row.len()];
+                let found = f64::from((kernels.round_row)(&row, &mut out));
+                prop_assert!(out.iter().zip(&wanted).all(|(a, b)| a.to_bits() == b.to_bits()));
+                prop_assert!(found >= lost && found <= 1.0003 * lost + 1e-18, "{}: {found} {lost}", kernels.name);
+            }
+        }
+
+        #[test]
+        fn every_kernel_finds_the_same_places(
+            line in prop::collection::vec((-4_i8..4, -2_i8..3), 0..=PLACES),
+            (low, high) in (-6_i8..6, -6_i8..9),
+        ) {
+            // Small whole numbers meet the bounds exactly; a bias of 2 stands for a dead row.
+            let bias = |bias| if bias == 2 { f32::INFINITY } else { f32::from(bias) };
+            let (scores, biases): (Vec<f32>, Vec<f32>) =
+                line.iter().map(|&(s, b)| (f32::from(s), bias(b))).unzip();
+            let (low, high) = (f32::from(low), if high == 8 { f32::INFINITY } else { f32::from(high) });
+            for kernels in Kernels::all() {
+                let places = kernels.within(&scores, &biases, low, high);
+                for place in 0..PLACES {
+                    let wanted = place < line.len() && (low..=high).contains(&(scores[place] - biases[place]));
+                    prop_assert_eq!(places[place / 64] >> (place % 64) & 1 == 1, wanted, "{}", kernels.name);
+                }
+            }
+        }
+    }
+
+    /// Numbers whose products, and codes that themselves, are below the normal range.
+    #[test]
+    fn what_vanishes_stays_within_the_stated_error() {
+        for (dim, left, right) in [(1000, 3.0e-20, 3.0e-20), (384, 1.0e-38, 1.0e17), (65_535, 9.0e-39, 1.0)] {
+            let (left, right) = (vec![left; dim], vec![right; dim]);
+            let norm = |row: &[f32]| row.iter().map(|&x| f64::from(x).powi(2)).sum::<f64>().sqrt();
+            #[expect(clippy::cast_possible_truncation, reason = "a bound in 32 bits, rounded up")]
+            let lengths = |row: &[f32]| ((norm(row) as f32).next_up(), round_row(row, &mut coded(row)));
+            let bound = bf16_error(dim, lengths(&left), lengths(&right));
+            let (queries, mut panels) = (Pairs::new(&left, dim), Panels::default());
+            panels.fill(&right, dim);
+            for kernels in Kernels::all() {
+                let mut out = vec![f32::NAN; panels.rows()];
+                kernels.panel_product(&queries, &panels, &mut out);
+                for found in [out[0], kernels.dot_bf16(&coded(&left), &coded(&right))] {
+                    assert!((found - dot(&left, &right)).abs() <= bound, "{}: {found}", kernels.name);
+                }
+            }
         }
     }
 
