@@ -5,6 +5,8 @@
 //! With `DEHUB_FIT_DATA=FOLDER` it fits `FOLDER/gallery.npy` from `FOLDER/queries_bank.npy`, else made
 //! vectors of the same size as those of a set of 25,060 glosses. `DEHUB_PYTHON` names a Python with numpy.
 
+#![expect(clippy::print_stdout, reason = "a bench talks to the person who runs it")]
+
 use std::error::Error;
 use std::hint::black_box;
 use std::io::{BufRead, BufReader, Write};
@@ -14,7 +16,7 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use dehub_benches::{Random, median, read_unit, seconds};
 use dehub_format::{ReadOptions, open, write_npy};
 use dehub_normalize::{Bank, Points, Statistic, fit_states};
-use dehub_vector::{CHUNK_ROWS, Chunked, Dim, Metric, Rows, Vector, matrix_product};
+use dehub_vector::{CHUNK_ROWS, Chunked, Metric, Rows, Vector, matrix_product};
 use rayon::prelude::*;
 
 const ROUNDS: usize = 5;

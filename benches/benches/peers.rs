@@ -10,6 +10,8 @@
 //! `queries_bank.npy` in it, else made ones. `DEHUB_PYTHON` names a Python with the libraries; those it lacks
 //! are named. Every figure is appended to `benches/runs/peers.csv`.
 
+#![expect(clippy::print_stdout, reason = "a bench talks to the person who runs it")]
+
 use std::collections::{BTreeMap, HashSet};
 use std::error::Error;
 use std::fs::{self, OpenOptions};

@@ -4,6 +4,8 @@
 //! With `DEHUB_PEERS_DATA=FOLDER` it asks `FOLDER/queries_test.npy` of `FOLDER/gallery.npy`, else made
 //! vectors of the same size as those of a set of 25,060 glosses.
 
+#![expect(clippy::print_stdout, reason = "a bench talks to the person who runs it")]
+
 use std::error::Error;
 use std::hint::black_box;
 
@@ -74,9 +76,8 @@ fn compare(
     let rounds = if vectors.len() < 100 { 10 * ROUNDS } else { ROUNDS };
     for _ in 0..rounds {
         for (screen, times) in screens.iter().zip(&mut times) {
-            times.push(seconds(|| {
-                _ = black_box(pool.install(|| snapshot.scan_by(&question, variants, *screen)))
-            }));
+            let scan = || snapshot.scan_by(&question, variants, *screen);
+            times.push(seconds(|| _ = black_box(pool.install(scan))));
         }
     }
     let [wide, narrow] = screens.map(|screen| pool.install(|| snapshot.scan_by(&question, variants, screen)));

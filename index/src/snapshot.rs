@@ -168,14 +168,14 @@ impl Snapshot {
         let Some((_, bank)) = self.banks.get(name) else { return Ok(Vec::new()) };
         let keys: Vec<_> = entries.iter().map(|&(slot, ..)| pair_key(bank.number, slot)).collect();
         let values = self.view.get_many(ENTRIES, &keys)?;
-        let read = |(&(slot, vector, weight), value): (&(u32, &[f32], f32), Option<Vec<u8>>)| {
+        let read = |(slot, vector, weight): (u32, &[f32], f32), value: Option<Vec<u8>>| {
             let gone = || damaged(ENTRIES, format!("entry {slot} of bank `{name}` is not whole"));
             let value = value.ok_or_else(gone)?;
             let id = value.get(4 * self.config.dim.get()..).ok_or_else(gone)?;
             let id = if id.is_empty() { None } else { Some(read_id(ENTRIES, id)?) };
             Ok(EntryInput { id, vector: vector.to_vec(), weight })
         };
-        entries.iter().zip(values).map(read).collect()
+        entries.into_iter().zip(values).map(|(entry, value)| read(entry, value)).collect()
     }
 
     /// At most `most` entries of a bank as queries, evenly spread over it; none if it does not exist.

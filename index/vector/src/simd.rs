@@ -189,7 +189,6 @@ impl Panels {
 #[inline(always)]
 fn round(number: f32) -> bf16 {
     let bits = number.to_bits();
-    #[expect(clippy::cast_possible_truncation, reason = "the upper half of 32 bits")]
     let upper = ((bits + 0x7fff + ((bits >> 16) & 1)) >> 16) as u16;
     bf16::from_bits(upper)
 }
@@ -345,17 +344,23 @@ mod x86 {
             && is_x86_feature_detected!("avx512bw")
             && is_x86_feature_detected!("avx512vl");
         if has_wide && is_x86_feature_detected!("avx512bf16") && is_x86_feature_detected!("avx512vnni") {
-            // SAFETY: the machine has AVX-512 with BF16 and VNNI, here and in the five below.
+            // SAFETY: the machine has AVX-512 with BF16 and VNNI.
             let dot_bf16 = |left: &[bf16], right: &[bf16]| unsafe { bf16_avx512(left, right) };
+            // SAFETY: as above.
             let dot_i8 = |left: &[i8], right: &[u8]| unsafe { i8_avx512(left, right) };
-            let panels = |queries: &[Pair], panels: &[[Pair; PANEL_ROWS]], pairs: usize, out: &mut [f32]| unsafe {
-                panels_avx512(queries, panels, pairs, out);
+            let panels = |queries: &[Pair], panels: &[[Pair; PANEL_ROWS]], pairs: usize, out: &mut [f32]| {
+                // SAFETY: as above.
+                unsafe { panels_avx512(queries, panels, pairs, out) }
             };
-            let interleave =
-                |rows: &[Pair], panel: &mut [[Pair; PANEL_ROWS]]| unsafe { interleave_avx512(rows, panel) };
+            let interleave = |rows: &[Pair], panel: &mut [[Pair; PANEL_ROWS]]| {
+                // SAFETY: as above.
+                unsafe { interleave_avx512(rows, panel) }
+            };
+            // SAFETY: as above.
             let round_row = |row: &[f32], out: &mut [bf16]| unsafe { round_avx512(row, out) };
-            let within = |scores: &[f32], biases: &[f32], low: f32, high: f32| unsafe {
-                within_avx512(scores, biases, low, high)
+            let within = |scores: &[f32], biases: &[f32], low: f32, high: f32| {
+                // SAFETY: as above.
+                unsafe { within_avx512(scores, biases, low, high) }
             };
             kernels.push(Kernels {
                 name: "AVX-512",
