@@ -421,7 +421,7 @@ fn compare(curves: &BTreeMap<&str, Curve>, recall: f64) {
                 println!("  {recall}: {own:14} {mine:9.0}   {:.2} x the best peer, {name}", mine / theirs);
             }
             (Some((_, mine)), None) => println!("  {recall}: {own:14} {mine:9.0}   no peer reaches it"),
-            (None, _) => println!("  {recall}: {own:14}           does not reach it"),
+            (None, _) => println!("  {recall}: {own:14} did not take part or does not reach it"),
         }
     }
 }

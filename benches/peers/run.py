@@ -22,6 +22,8 @@ import time
 # One thread each; these must be set before the libraries load.
 for variable in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
     os.environ[variable] = "1"
+# A machine's setting must not hold a peer back to older instructions.
+os.environ.pop("OPENBLAS_CORETYPE", None)
 
 import numpy as np  # noqa: E402
 
@@ -112,21 +114,15 @@ class UsearchBf16(Usearch):
 
 
 class Svs(Graph):
-    """Vamana with twice the links a node, as the ground layer of the others has."""
-
-    bits = None
+    """Vamana with twice the links a node, as the ground layer of the others has. On vectors as they are: the
+    library codes them only on processors of one maker, and ends the process on others."""
 
     def __init__(self, gallery, threads):
         import svs
 
         self.svs = svs
         shape = svs.VamanaBuildParameters(graph_max_degree=2 * LINKS, window_size=EF_CONSTRUCTION, alpha=0.95)
-        data = gallery
-        if self.bits:
-            stored = svs.VectorDataLoader(arguments.folder + "/gallery.svs", svs.DataType.float32)
-            svs.np_to_svs(gallery, arguments.folder + "/gallery.svs")
-            data = svs.LVQLoader(stored, **self.bits)
-        self.index = svs.Vamana.build(shape, data, svs.DistanceType.MIP, num_threads=threads)
+        self.index = svs.Vamana.build(shape, gallery, svs.DistanceType.MIP, num_threads=threads)
         self.index.num_threads = 1
 
     def search(self, queries, k, effort):
@@ -134,14 +130,6 @@ class Svs(Graph):
         parameters.buffer_config = self.svs.SearchBufferConfig(max(effort, k))
         self.index.search_parameters = parameters
         return self.index.search(queries, k)
-
-
-class SvsLvq4x8(Svs):
-    bits = {"primary": 4, "residual": 8}
-
-
-class SvsLvq8(Svs):
-    bits = {"primary": 8, "residual": 0}
 
 
 class Scann:
@@ -175,9 +163,7 @@ CONTESTANTS = {
     "hnswlib": Hnswlib,
     "usearch-f32": Usearch,
     "usearch-bf16": UsearchBf16,
-    "svs-f32": Svs,
-    "svs-lvq4x8": SvsLvq4x8,
-    "svs-lvq8": SvsLvq8,
+    "svs": Svs,
     "scann": Scann,
     "faiss-flat": FaissFlat,
 }
