@@ -398,10 +398,8 @@ impl Results {
         let (date, machine, commit) = (said("date", &["-u", "+%F"]), machine(), commit());
         for (key, Mark { recall, speed }) in self.marks() {
             let Key { ranking, contestant, parameters } = key;
-            writeln!(
-                file,
-                "{date},\"{machine}\",{commit},{seed},{data},{ranking},{contestant},\"{parameters}\",{recall:.5},{speed:.1}"
-            )?;
+            write!(file, "{date},\"{machine}\",{commit},{seed},{data},{ranking},{contestant},")?;
+            writeln!(file, "\"{parameters}\",{recall:.5},{speed:.1}")?;
         }
         Ok(())
     }

@@ -444,9 +444,10 @@ mod x86 {
             (left.as_chunks::<BYTES>(), right.as_chunks::<BYTES>());
         let mut sums = [_mm512_setzero_si512(); 4];
         for (place, (l, r)) in left.iter().zip(right).enumerate() {
-            // SAFETY: both arrays are 64 bytes long, and the loads need no alignment.
-            let (l, r) =
-                unsafe { (_mm512_loadu_si512(l.as_ptr().cast()), _mm512_loadu_si512(r.as_ptr().cast())) };
+            // SAFETY: the array is 64 bytes long, and the load needs no alignment.
+            let l = unsafe { _mm512_loadu_si512(l.as_ptr().cast()) };
+            // SAFETY: as above.
+            let r = unsafe { _mm512_loadu_si512(r.as_ptr().cast()) };
             sums[place % 4] = _mm512_dpbusd_epi32(sums[place % 4], r, l);
         }
         let [a, b, c, d] = sums;
@@ -667,8 +668,8 @@ mod tests {
                         let alone = kernels.dot_bf16(&coded(l), &coded(r));
                         prop_assert!((f64::from(alone) - wanted).abs() <= error(l, r), "{}", kernels.name);
                         prop_assert!((f64::from(found) - wanted).abs() <= error(l, r), "{}", kernels.name);
-                        let bound =
-                            bf16_error(dim, (dot(l, l).sqrt(), round_row(l, &mut coded(l))), (dot(r, r).sqrt(), panels.residual()));
+                        let left = (dot(l, l).sqrt(), round_row(l, &mut coded(l)));
+                        let bound = bf16_error(dim, left, (dot(r, r).sqrt(), panels.residual()));
                         prop_assert!((found - dot(l, r)).abs() <= bound, "{}", kernels.name);
                     }
                     prop_assert!(line[37..].iter().all(|&filled_up| filled_up == 0.0));
