@@ -100,6 +100,16 @@ PEERS := $(CACHE)/dehub/peers
 bench-numpy: setup $(PEERS)/numpy ## time fitting beside numpy, which is installed into the cache directory
 	DEHUB_PYTHON=$(PEERS)/bin/python cargo bench --locked --workspace --bench fit_numpy
 
+.PHONY: bench-peers
+bench-peers: setup $(PEERS)/libraries ## search beside other libraries, installed into the cache directory (ARGS=...)
+	DEHUB_PYTHON=$(PEERS)/bin/python cargo bench --locked --workspace --bench peers -- $(ARGS)
+
+# One by one: a library that does not install here is absent from the contest, which says so.
+$(PEERS)/libraries: benches/peers/requirements.txt
+	python3 -m venv $(PEERS)
+	while read -r library; do $(PEERS)/bin/pip install --quiet "$$library" || echo "not installed: $$library"; done < $<
+	touch $@
+
 $(PEERS)/numpy:
 	python3 -m venv $(PEERS)
 	$(PEERS)/bin/pip install --quiet numpy==2.4.6

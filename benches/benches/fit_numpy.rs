@@ -5,18 +5,18 @@
 //! With `DEHUB_FIT_DATA=FOLDER` it fits `FOLDER/gallery.npy` from `FOLDER/queries_bank.npy`, else made
 //! vectors of the same size as those of a set of 25,060 glosses. `DEHUB_PYTHON` names a Python with numpy.
 #![expect(clippy::print_stdout, reason = "it prints what it measures")]
+#![expect(clippy::print_stdout, reason = "a bench talks to the person who runs it")]
 
 use std::error::Error;
 use std::hint::black_box;
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
-use std::time::Instant;
 
-use dehub_benches::Random;
+use dehub_benches::{Random, median, read_unit, seconds};
 use dehub_format::{ReadOptions, open, write_npy};
 use dehub_normalize::{Bank, Points, Statistic, fit_states};
-use dehub_vector::{CHUNK_ROWS, Chunked, Dim, Metric, Rows, Vector, matrix_product};
+use dehub_vector::{CHUNK_ROWS, Chunked, Metric, Rows, Vector, matrix_product};
 use rayon::prelude::*;
 
 const ROUNDS: usize = 5;
@@ -65,7 +65,7 @@ fn inputs(folder: &Path) -> Outcome<(Chunked, Chunked)> {
     let (gallery, bank) = match std::env::var_os("DEHUB_FIT_DATA") {
         Some(data) => {
             let data = Path::new(&data);
-            (read(&data.join("gallery.npy"))?, read(&data.join("queries_bank.npy"))?)
+            (read_unit(&data.join("gallery.npy"))?, read_unit(&data.join("queries_bank.npy"))?)
         }
         None => {
             let mut random = Random::new(5);
@@ -77,18 +77,6 @@ fn inputs(folder: &Path) -> Outcome<(Chunked, Chunked)> {
         write_npy(&folder.join(name), &Rows::new(vectors[0].as_slice().len(), numbers)?)?;
     }
     Ok((chunked(&gallery), chunked(&bank)))
-}
-
-fn read(path: &Path) -> Outcome<Vec<Vector>> {
-    let mut vectors = Vec::new();
-    for batch in open(path, ReadOptions::default())? {
-        let rows = batch?.vectors;
-        let dim = Dim::new(rows.dim())?;
-        for row in rows.as_slice().chunks_exact(rows.dim()) {
-            vectors.push(Vector::new(row, dim, Metric::Cosine)?);
-        }
-    }
-    Ok(vectors)
 }
 
 fn chunked(vectors: &[Vector]) -> Chunked {
@@ -221,15 +209,4 @@ fn peak_kilobytes() -> Outcome<usize> {
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
     let number = line.and_then(|line| line.split_whitespace().next()).ok_or("no VmHWM in /proc")?;
     Ok(number.parse()?)
-}
-
-fn seconds(work: impl FnOnce()) -> f64 {
-    let start = Instant::now();
-    work();
-    start.elapsed().as_secs_f64()
-}
-
-fn median(mut seconds: Vec<f64>) -> f64 {
-    seconds.sort_unstable_by(f64::total_cmp);
-    seconds[seconds.len() / 2]
 }

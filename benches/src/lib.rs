@@ -3,13 +3,23 @@
 //! Figures are compared within one run only; a bench that claims something measures what it claims
 //! it against beside it.
 
-use std::sync::Arc;
+mod curve;
+mod usage;
 
+use std::error::Error;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Instant;
+
+use dehub_format::{ReadOptions, open};
 use dehub_index::{
     BankUpdate, Catalogue, Collection, CollectionConfig, EntryInput, FitInput, GraphConfig, Name, PointInput,
 };
 use dehub_normalize::BankKind;
 use dehub_vector::{Dim, Metric, Vector};
+
+pub use curve::{Curve, Mark};
+pub use usage::{process_cpu_seconds, resident_bytes, thread_cpu_seconds};
 
 /// Points written at once.
 const BATCH: usize = 4096;
@@ -47,6 +57,21 @@ impl Random {
         };
         (0..count).map(|_| vector()).collect()
     }
+
+    /// Unit vectors around `centres`, at distances that differ by a factor of up to `(1 + h)/(1 − h)` for a
+    /// hubness of `h` from 0 to below 1: those near their centre are near many others.
+    pub fn clustered(&mut self, count: usize, centres: &[Vector], hubness: f32) -> Vec<Vector> {
+        let mut vector = || {
+            let drawn = usize::try_from(self.next() % centres.len() as u64).unwrap_or_default();
+            let centre = centres[drawn].as_slice();
+            let dim = Dim::new(centre.len()).expect("the dimension of a vector");
+            #[expect(clippy::cast_precision_loss, reason = "a dimension is below 2^24")]
+            let spread = (1.0 + hubness * self.centred()) * (3.0 / centre.len() as f32).sqrt();
+            let numbers: Vec<f32> = centre.iter().map(|&number| number + spread * self.centred()).collect();
+            Vector::new(&numbers, dim, Metric::Cosine).expect("finite and not zero")
+        };
+        (0..count).map(|_| vector()).collect()
+    }
 }
 
 /// A collection in a folder that goes away with it.
@@ -59,9 +84,17 @@ pub struct Bed {
 impl Bed {
     /// A collection of `points`, with a bank `b` of `bank`, and a graph if asked for.
     pub fn new(points: &[Vector], bank: &[Vector], with_graph: bool) -> Bed {
+        let bed = Bed::without_graph(points, bank, if with_graph { 0 } else { usize::MAX });
+        if with_graph {
+            bed.build_graph();
+        }
+        bed
+    }
+
+    /// The same whose graph is still to be built, if it has more than `threshold` points.
+    pub fn without_graph(points: &[Vector], bank: &[Vector], threshold: usize) -> Bed {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let dim = points[0].as_slice().len();
-        let threshold = if with_graph { 0 } else { usize::MAX };
         let graph = GraphConfig { full_scan_threshold: threshold, ..GraphConfig::default() };
         let config = CollectionConfig::new(dim, Metric::Cosine, graph).expect("valid");
         let collection = Catalogue::new(folder.path()).create(&name("bench"), config).expect("a new folder");
@@ -79,10 +112,12 @@ impl Bed {
         let entries = bank.iter().map(entry).collect();
         let update = BankUpdate { name: name("b"), kind: BankKind::Query, entries, defer: false };
         collection.add_to_bank(&update).expect("valid entries");
-        if with_graph {
-            collection.build_graph_if_due().expect("a writable folder");
-        }
         Bed { collection, _folder: folder }
+    }
+
+    /// Builds the graph if it is due.
+    pub fn build_graph(&self) {
+        self.collection.build_graph_if_due().expect("a writable folder");
     }
 
     /// Fits a correction named as its method.
@@ -91,6 +126,43 @@ impl Bed {
         let input = FitInput { name: name("c"), method, query_bank: Some(name("b")), gallery_bank: None };
         self.collection.fit(&[input]).expect("a bank with entries");
     }
+}
+
+/// The folder an environment variable names.
+pub fn named_folder(variable: &str) -> Option<PathBuf> {
+    std::env::var_os(variable).map(PathBuf::from)
+}
+
+/// The vectors of a file, each scaled to length one.
+///
+/// # Errors
+/// If the file cannot be read, or holds a vector that has no direction.
+pub fn read_unit(path: &Path) -> Result<Vec<Vector>, Box<dyn Error>> {
+    let mut vectors = Vec::new();
+    for batch in open(path, ReadOptions::default())? {
+        let rows = batch?.vectors;
+        let dim = Dim::new(rows.dim())?;
+        for row in rows.as_slice().chunks_exact(rows.dim()) {
+            vectors.push(Vector::new(row, dim, Metric::Cosine)?);
+        }
+    }
+    Ok(vectors)
+}
+
+/// The seconds that some work takes.
+pub fn seconds(work: impl FnOnce()) -> f64 {
+    let start = Instant::now();
+    work();
+    start.elapsed().as_secs_f64()
+}
+
+/// The upper median.
+///
+/// # Panics
+/// If there is no number.
+pub fn median(mut numbers: Vec<f64>) -> f64 {
+    numbers.sort_unstable_by(f64::total_cmp);
+    numbers[numbers.len() / 2]
 }
 
 fn name(text: &str) -> Name {

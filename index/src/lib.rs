@@ -28,6 +28,7 @@ mod record;
 mod row_set;
 mod scan;
 mod scored;
+mod screen;
 mod snapshot;
 mod staleness;
 mod state;
@@ -51,6 +52,7 @@ pub use quarantine::HeldPoint;
 pub use record::DamagedRecord;
 pub use scan::{Answer, Question, Variant};
 pub use scored::{PointScorer, Scored, ScoredAnswer};
+pub use screen::Screen;
 pub use snapshot::{GalleryInfo, Snapshot};
 
 pub use write::FitInput;

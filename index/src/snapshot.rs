@@ -179,7 +179,7 @@ impl Snapshot {
             let id = if id.is_empty() { None } else { Some(read_id(ENTRIES, id)?) };
             Ok(EntryInput { id, vector: vector.to_vec(), weight })
         };
-        entries.iter().zip(values).map(|(&entry, value)| read(entry, value)).collect()
+        entries.into_iter().zip(values).map(|(entry, value)| read(entry, value)).collect()
     }
 
     /// At most `most` entries of a bank as queries, evenly spread over it; none if it does not exist.

@@ -1,7 +1,7 @@
 //! The exact scan against single pairs, bit for bit, and against f64 up to rounding.
 
-use dehub_index::{Answer, Question, Snapshot, Variant};
-use dehub_vector::{Metric, Vector};
+use dehub_index::{Answer, Question, Screen, Snapshot, Variant};
+use dehub_vector::{Candidate, Metric, Vector};
 
 use crate::made::{Home, Numbers, config, point, points, queries};
 use crate::reference::{answer_bits, bits, full_sort, score_error, similarity, wide};
@@ -64,6 +64,54 @@ fn a_batch_answers_bit_for_bit_what_single_queries_and_a_full_sort_do() {
                 for (answer, variant) in answers.iter().zip(&variants) {
                     let sorted = full_sort(&snapshot, query, variant);
                     assert_eq!(bits(&answer.best), bits(&sorted[..10]), "{metric} {dim}");
+                }
+            }
+        }
+    }
+}
+
+/// Enough chunks for several threads, few and many queries, a scaled ranking among the others.
+#[test]
+fn either_screen_and_any_number_of_threads_answer_the_same() {
+    for (metric, seed) in METRICS.into_iter().zip(20..) {
+        let (mut numbers, dim) = (Numbers(seed), 12);
+        let home = Home::new(config(dim, metric));
+        home.upsert(&points(0, &numbers.vectors(8500, dim)));
+        home.add(&queries("queries", &numbers.vectors(40, dim)));
+        home.fit(&["IS(beta=20)", "ZScore"]);
+        home.delete((0..8500).filter(|id| id % 7 == 1));
+        let snapshot = home.snapshot();
+        let rows: Vec<u32> = snapshot.rows().collect();
+        let corrected = |label| snapshot.correction(label).expect("fitted").variant(&[true], 1.0);
+        let variants = [Variant::raw(), corrected("IS(beta=20)"), corrected("ZScore")];
+        let asked = numbers.vectors(210, dim);
+        let asked: Vec<Vector> = asked.iter().map(|vector| home.query(vector)).collect();
+        let targets: Vec<Vec<u32>> = asked
+            .iter()
+            .map(|_| vec![rows[numbers.below(rows.len())], rows[numbers.below(rows.len())]])
+            .collect();
+        let sorted: Vec<Vec<Vec<Candidate>>> = asked[..6]
+            .iter()
+            .map(|query| variants.iter().map(|variant| full_sort(&snapshot, query, variant)).collect())
+            .collect();
+        for count in [1, 6, 210] {
+            let question = Question { vectors: &asked[..count], limit: 7, targets: &targets[..count] };
+            let mut all = Vec::new();
+            for threads in [1, 3] {
+                let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().expect("threads");
+                for screen in [Screen::Wide, Screen::Narrow] {
+                    all.push(answer_bits(&pool.install(|| snapshot.scan_by(&question, &variants, screen))));
+                }
+            }
+            assert!(all.iter().all(|answers| *answers == all[0]), "{metric}: {count} queries");
+            for ((answers, sorted), targets) in all[0].iter().zip(&sorted).zip(&targets) {
+                for ((best, ranks), sorted) in answers.iter().zip(sorted) {
+                    let rank = |&row| sorted.iter().position(|it| it.row == row).expect("live") as u32 + 1;
+                    assert_eq!(
+                        (best, ranks),
+                        (&bits(&sorted[..7]), &targets.iter().map(rank).collect()),
+                        "{metric}"
+                    );
                 }
             }
         }

@@ -10,6 +10,7 @@ mod kernel;
 mod metric;
 mod reduce;
 mod rows;
+mod simd;
 mod top;
 mod vector;
 
@@ -19,5 +20,6 @@ pub use kernel::{dot, matrix_product, product_error, squared_distance};
 pub use metric::{Metric, UnknownMetric};
 pub use reduce::{exp_sum, largest, shifted_sums};
 pub use rows::{Rows, RowsError};
+pub use simd::{Kernels, PANEL_ROWS, PLACES, Pair, Pairs, Panels, bf16_error, prefetch, round_row};
 pub use top::{Candidate, TopK};
 pub use vector::{DIM_MAX, Dim, DimError, Vector, VectorError};

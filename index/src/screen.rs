@@ -1,0 +1,378 @@
+//! Finding the rows worth asking about. A matrix product says within a proven error what each row
+//! scores, and [`dot`] scores those that could matter, so a batch answers bit for bit what single
+//! queries would.
+
+use std::ops::Range;
+
+use dehub_vector::{
+    CHUNK_ROWS, Candidate, Kernels, Metric, PANEL_ROWS, PLACES, Pairs, Panels, TopK, Vector, bf16_error, dot,
+    matrix_product, product_error,
+};
+use rayon::prelude::*;
+
+use crate::Snapshot;
+use crate::scan::{Answer, Question, Variant, first_row, offset};
+
+/// Queries multiplied together: their lines of scores and one chunk of the gallery stay in cache.
+const BLOCK: usize = 96;
+
+/// Queries that a thread takes through the gallery together, so that a chunk is read and packed once for
+/// all of them.
+const BATCH: usize = 512;
+
+/// A batch of fewer queries does not repay the packing of a chunk.
+const NARROW_MIN: usize = 4;
+
+/// Chunks that are worth a thread of their own.
+const SPAN_MIN: usize = 16;
+
+/// The numbers that a screen multiplies. Answers are the same by either.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Screen {
+    /// Those of 32 bits that are stored.
+    Wide,
+    /// Those rounded to bf16: more rows are close enough to be asked about, and each costs less.
+    Narrow,
+}
+
+impl Screen {
+    /// The faster one on this machine.
+    pub fn best() -> Screen {
+        if Kernels::best().has_panels() { Screen::Narrow } else { Screen::Wide }
+    }
+}
+
+/// Answers `question`: batches of queries, and if those are fewer than threads, runs of chunks, side by
+/// side.
+pub(crate) fn scan(
+    snapshot: &Snapshot,
+    question: &Question<'_>,
+    variants: &[Variant<'_>],
+    screen: Screen,
+) -> Vec<Vec<Answer>> {
+    let (count, threads) = (question.vectors.len(), rayon::current_num_threads());
+    if count == 0 {
+        return Vec::new();
+    }
+    let batches = count.div_ceil(BATCH).next_multiple_of(threads).min(count.div_ceil(BLOCK));
+    let size = count.div_ceil(batches);
+    let chunks = snapshot.vectors.chunk_count();
+    let spans = threads.div_ceil(batches).min(chunks.div_ceil(SPAN_MIN)).max(1);
+    let answers = question.vectors.par_chunks(size).enumerate().map(|(place, vectors)| {
+        let targets = question.targets.chunks(size).nth(place).unwrap_or_default();
+        let batch = Batch::new(snapshot, &Question { vectors, targets, ..*question }, variants, screen);
+        let found = (0..spans)
+            .into_par_iter()
+            .map(|span| batch.scan(chunks * span / spans..chunks * (span + 1) / spans));
+        batch.answers(found.reduce_with(merge).unwrap_or_default())
+    });
+    answers.flatten_iter().collect()
+}
+
+/// Queries on their way through the gallery.
+struct Batch<'a> {
+    snapshot: &'a Snapshot,
+    variants: &'a [Variant<'a>],
+    limit: usize,
+    queries: Vec<Asked<'a>>,
+    coded: Coded,
+}
+
+struct Asked<'a> {
+    vector: &'a Vector,
+    /// Its length, not less than it is.
+    length: f32,
+    half_norm: f32,
+    /// For each variant, what it ranks the targets by.
+    targets: Vec<Vec<Candidate>>,
+}
+
+/// The queries as they are multiplied, in blocks.
+enum Coded {
+    Wide(Vec<f32>),
+    Narrow(Vec<Pairs>),
+}
+
+/// What was found of one query by one variant.
+struct Running {
+    top: TopK,
+    /// The rank of each target among the rows seen, from 1.
+    ranks: Vec<u32>,
+}
+
+/// Room for what is made of a chunk.
+struct Work {
+    panels: Panels,
+    products: Vec<f32>,
+    scaled: Vec<f32>,
+    known: [f32; CHUNK_ROWS],
+}
+
+impl<'a> Batch<'a> {
+    fn new(
+        snapshot: &'a Snapshot,
+        question: &Question<'a>,
+        variants: &'a [Variant<'a>],
+        screen: Screen,
+    ) -> Batch<'a> {
+        let Question { vectors, limit, targets } = *question;
+        let asked = |(place, vector): (usize, &'a Vector)| {
+            let rows = targets.get(place).map_or(&[][..], Vec::as_slice);
+            let similarities: Vec<f32> = rows.iter().map(|&row| snapshot.similarity(vector, row)).collect();
+            let targets = variants.iter().map(|variant| {
+                let scores = rows.iter().zip(&similarities);
+                scores
+                    .map(|(&row, &similarity)| Candidate::new(variant.score(similarity, row), row))
+                    .collect()
+            });
+            let half_norm = vector.half_squared_norm();
+            Asked { vector, length: length(vector.as_slice()), half_norm, targets: targets.collect() }
+        };
+        let dim = snapshot.vectors.width();
+        let packed: Vec<f32> = vectors.iter().flat_map(|query| query.as_slice()).copied().collect();
+        let coded = match screen {
+            Screen::Narrow if vectors.len() >= NARROW_MIN => {
+                Coded::Narrow(packed.chunks(BLOCK * dim).map(|block| Pairs::new(block, dim)).collect())
+            }
+            Screen::Narrow | Screen::Wide => Coded::Wide(packed),
+        };
+        let queries = vectors.iter().enumerate().map(asked).collect();
+        Batch { snapshot, variants, limit, queries, coded }
+    }
+
+    /// The rows of some chunks.
+    fn scan(&self, chunks: Range<usize>) -> Vec<Running> {
+        let mut states: Vec<Running> = self
+            .queries
+            .iter()
+            .flat_map(|asked| &asked.targets)
+            .map(|targets| Running { top: TopK::new(self.limit), ranks: vec![1; targets.len()] })
+            .collect();
+        let mut work = Work {
+            panels: Panels::default(),
+            products: Vec::new(),
+            scaled: Vec::new(),
+            known: [f32::NAN; CHUNK_ROWS],
+        };
+        for chunk in chunks {
+            let rows = self.snapshot.vectors.chunk(chunk);
+            let dim = self.snapshot.vectors.width();
+            let dead = |row| !self.snapshot.is_live(row);
+            let biases = |variant: &Variant<'_>| variant.chunk_biases(chunk, rows.len() / dim, dead);
+            let biases: Vec<Vec<f32>> = self.variants.iter().map(biases).collect();
+            if let Coded::Narrow(_) = self.coded {
+                work.panels.fill(rows, dim);
+            }
+            let blocks = self.queries.chunks(BLOCK).zip(states.chunks_mut(BLOCK * self.variants.len()));
+            for (block, (queries, states)) in blocks.enumerate() {
+                let errors = self.multiply(chunk, block, queries, &mut work);
+                self.visit(chunk, queries, &errors, &biases, &mut work, states);
+            }
+        }
+        states
+    }
+
+    /// The similarity of each query of a block to each row of a chunk, a line a query, and how far each
+    /// query's may lie from what [`dot`] says.
+    fn multiply(&self, chunk: usize, block: usize, queries: &[Asked<'_>], work: &mut Work) -> Vec<f32> {
+        let (dim, longest) = (self.snapshot.vectors.width(), self.snapshot.norm_max);
+        let rows = self.snapshot.vectors.chunk(chunk);
+        let (len, width) = (rows.len() / dim, self.width(rows.len() / dim));
+        work.products.resize(queries.len() * width, 0.0);
+        let errors = match &self.coded {
+            Coded::Narrow(blocks) => {
+                let pairs = &blocks[block];
+                Kernels::best().panel_product(pairs, &work.panels, &mut work.products);
+                let lost = work.panels.residual();
+                let error =
+                    |(asked, &own): (&Asked<'_>, &f32)| bf16_error(dim, (asked.length, own), (longest, lost));
+                queries.iter().zip(pairs.residuals()).map(error).collect()
+            }
+            Coded::Wide(packed) => {
+                let packed = &packed[block * BLOCK * dim..][..queries.len() * dim];
+                match queries {
+                    [one] => {
+                        let lines = work.products.iter_mut().zip(rows.chunks_exact(dim));
+                        lines.for_each(|(product, row)| *product = dot(one.vector.as_slice(), row));
+                    }
+                    _ => matrix_product(packed, rows, dim, &mut work.products),
+                }
+                queries.iter().map(|asked| product_error(dim, asked.length, longest)).collect()
+            }
+        };
+        if let Some(halves) = &self.snapshot.half_norms {
+            for (line, query) in work.products.chunks_exact_mut(width).zip(queries) {
+                let points = line[..len].iter_mut().zip(halves.chunk(chunk));
+                points.for_each(|(product, &point)| *product -= point + query.half_norm);
+            }
+        }
+        errors
+    }
+
+    /// The numbers of a line of products, those that fill up a panel included.
+    fn width(&self, rows: usize) -> usize {
+        match self.coded {
+            Coded::Wide(_) => rows,
+            Coded::Narrow(_) => rows.next_multiple_of(PANEL_ROWS),
+        }
+    }
+
+    fn visit(
+        &self,
+        chunk: usize,
+        queries: &[Asked<'_>],
+        errors: &[f32],
+        biases: &[Vec<f32>],
+        Work { products, scaled, known, .. }: &mut Work,
+        states: &mut [Running],
+    ) {
+        let len = self.snapshot.vectors.chunk(chunk).len() / self.snapshot.vectors.width();
+        let lines = products.chunks_exact(self.width(len)).zip(errors);
+        let states = states.chunks_exact_mut(self.variants.len());
+        for ((asked, states), (line, &error)) in queries.iter().zip(states).zip(lines) {
+            let mut known = Known::new(self.snapshot, asked.vector, chunk, known);
+            for (place, (variant, state)) in self.variants.iter().zip(states).enumerate() {
+                let mut scores = &line[..len];
+                if !variant.is_unscaled() {
+                    scaled.clear();
+                    scaled.extend_from_slice(scores);
+                    variant.scale_line(chunk, scaled);
+                    scores = scaled;
+                }
+                let line = Line { scores, biases: &biases[place], slack: self.slack(asked, variant, error) };
+                let exact = |place| known.score(variant, place);
+                state.visit(&line, &asked.targets[place], self.limit, exact);
+            }
+        }
+    }
+
+    /// Bounds the difference of a screened score and the exact one: that of the products, and the rounding
+    /// of what is added to them, which is relative to the largest number involved.
+    fn slack(&self, asked: &Asked<'_>, variant: &Variant<'_>, error: f32) -> f32 {
+        let (length, longest) = (asked.length, self.snapshot.norm_max);
+        let halves = match self.snapshot.config.metric {
+            Metric::Cosine | Metric::Dot => 0.0,
+            Metric::Euclidean => (length * length + longest * longest) / 2.0,
+        };
+        let scale = variant.scale_bound();
+        scale * error + 4.0 * f32::EPSILON * (scale * (length * longest + halves) + variant.bias_bound())
+    }
+
+    fn answers(&self, found: Vec<Running>) -> Vec<Vec<Answer>> {
+        let mut answers =
+            found.into_iter().map(|Running { top, ranks }| Answer { best: top.into_sorted(), ranks });
+        self.queries.iter().map(|_| answers.by_ref().take(self.variants.len()).collect()).collect()
+    }
+}
+
+/// What two runs of chunks found.
+fn merge(mut left: Vec<Running>, right: Vec<Running>) -> Vec<Running> {
+    for (left, right) in left.iter_mut().zip(right) {
+        right.top.into_sorted().into_iter().for_each(|candidate| _ = left.top.push(candidate));
+        left.ranks.iter_mut().zip(right.ranks).for_each(|(rank, other)| *rank += other - 1);
+    }
+    left
+}
+
+/// The screened scores of a chunk's rows, but for their biases, which are infinite where a row is dead.
+struct Line<'a> {
+    scores: &'a [f32],
+    biases: &'a [f32],
+    /// How far a screened score may lie from the exact one.
+    slack: f32,
+}
+
+impl Line<'_> {
+    fn score(&self, place: usize) -> f32 {
+        self.scores[place] - self.biases[place]
+    }
+
+    fn within(&self, low: f32, high: f32) -> [u64; PLACES / 64] {
+        Kernels::best().within(self.scores, self.biases, low, high)
+    }
+}
+
+impl Running {
+    fn visit(
+        &mut self,
+        line: &Line<'_>,
+        targets: &[Candidate],
+        limit: usize,
+        mut exact: impl FnMut(usize) -> Candidate,
+    ) {
+        if limit > 0 {
+            self.select(line, &mut exact);
+        }
+        for (target, rank) in targets.iter().zip(&mut self.ranks) {
+            let (above, below) = (target.score + line.slack, target.score - line.slack);
+            let better = line.within(above.next_up(), f32::INFINITY);
+            *rank += better.iter().map(|bits| bits.count_ones()).sum::<u32>();
+            for place in places(line.within(below, above)) {
+                *rank += u32::from(exact(place) > *target);
+            }
+        }
+    }
+
+    fn select(&mut self, line: &Line<'_>, mut exact: impl FnMut(usize) -> Candidate) {
+        // A dead row's score is −∞, below any floor.
+        let floor_of = |top: &TopK| top.threshold().map_or(f32::MIN, |worst| worst.score - line.slack);
+        let mut floor = floor_of(&self.top);
+        for place in places(line.within(floor, f32::INFINITY)) {
+            if line.score(place) >= floor && self.top.push(exact(place)) {
+                floor = floor_of(&self.top);
+            }
+        }
+    }
+}
+
+/// The places that bits stand for, in their order.
+fn places(bits: [u64; PLACES / 64]) -> impl Iterator<Item = usize> {
+    bits.into_iter().zip((0..).step_by(64)).flat_map(|(mut bits, first)| {
+        std::iter::from_fn(move || {
+            let place = first + bits.trailing_zeros() as usize;
+            (bits != 0).then(|| {
+                bits &= bits - 1;
+                place
+            })
+        })
+    })
+}
+
+/// The exact similarities of one query to the rows of a chunk, each computed once for all variants.
+struct Known<'a> {
+    snapshot: &'a Snapshot,
+    query: &'a Vector,
+    first: u32,
+    /// NaN where it is not known yet.
+    similarities: &'a mut [f32; CHUNK_ROWS],
+}
+
+impl<'a> Known<'a> {
+    fn new(
+        snapshot: &'a Snapshot,
+        query: &'a Vector,
+        chunk: usize,
+        similarities: &'a mut [f32; CHUNK_ROWS],
+    ) -> Known<'a> {
+        similarities.fill(f32::NAN);
+        Known { snapshot, query, first: first_row(chunk), similarities }
+    }
+
+    fn score(&mut self, variant: &Variant<'_>, place: usize) -> Candidate {
+        let row = self.first + offset(place);
+        let similarity = &mut self.similarities[place];
+        if similarity.is_nan() {
+            *similarity = self.snapshot.similarity(self.query, row);
+        }
+        Candidate::new(variant.score(*similarity, row), row)
+    }
+}
+
+/// The length of a vector, not less than it is.
+#[expect(clippy::cast_possible_truncation, reason = "a bound in 32 bits, rounded up")]
+fn length(vector: &[f32]) -> f32 {
+    let square: f64 = vector.iter().map(|&x| f64::from(x) * f64::from(x)).sum();
+    (square.sqrt() as f32).next_up()
+}
+
+const _: () = assert!(CHUNK_ROWS <= PLACES, "a bit for each row of a chunk");
