@@ -59,6 +59,15 @@ pub struct Bed {
 impl Bed {
     /// A collection of `points`, with a bank `b` of `bank`, and a graph if asked for.
     pub fn new(points: &[Vector], bank: &[Vector], with_graph: bool) -> Bed {
+        let bed = Bed::with_graph_due(points, bank, with_graph);
+        if with_graph {
+            bed.collection.build_graph_if_due().expect("a writable folder");
+        }
+        bed
+    }
+
+    /// The same before the graph is built.
+    pub fn with_graph_due(points: &[Vector], bank: &[Vector], with_graph: bool) -> Bed {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let dim = points[0].as_slice().len();
         let threshold = if with_graph { 0 } else { usize::MAX };
@@ -79,9 +88,6 @@ impl Bed {
         let entries = bank.iter().map(entry).collect();
         let update = BankUpdate { name: name("b"), kind: BankKind::Query, entries, defer: false };
         collection.add_to_bank(&update).expect("valid entries");
-        if with_graph {
-            collection.build_graph_if_due().expect("a writable folder");
-        }
         Bed { collection, _folder: folder }
     }
 
