@@ -133,7 +133,14 @@ impl Adjacency {
     /// Adds a link, and keeps the rule of [`select`] up: a link is needless where a nearer neighbour that
     /// is not is nearer to it than the owner. Over `room` links, the farthest needless one goes, or the
     /// farthest of all; unless `fill`, all needless ones go.
-    pub(crate) fn offer(&self, geometry: &Geometry, list: usize, mut new: Link, rule: Rule, links: &mut Vec<Link>) {
+    pub(crate) fn offer(
+        &self,
+        geometry: &Geometry,
+        list: usize,
+        mut new: Link,
+        rule: Rule,
+        links: &mut Vec<Link>,
+    ) {
         let locked = self.lock(list);
         links.clear();
         links.extend(locked.iter());

@@ -108,7 +108,12 @@ pub fn build(points: &Points<'_>, options: &BuildOptions) -> Segment {
     }
 }
 
-fn link(points: &Points<'_>, options: &BuildOptions, center: &[f32], pool: Option<&rayon::ThreadPool>) -> Draft {
+fn link(
+    points: &Points<'_>,
+    options: &BuildOptions,
+    center: &[f32],
+    pool: Option<&rayon::ThreadPool>,
+) -> Draft {
     let nodes = points.groups.len();
     let mut random = Random(options.seed);
     let levels: Vec<u8> = (0..nodes).map(|_| random.level(options.m)).collect();

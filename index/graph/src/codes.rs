@@ -95,7 +95,10 @@ pub(crate) fn coded_square(kind: CodeKind, row: &[u8], scale: f32) -> f32 {
         CodeKind::Int8 => {
             let signed: Vec<i8> = row.iter().map(|byte| (byte ^ 0x80).cast_signed()).collect();
             let sum: i64 = signed.iter().map(|&byte| i64::from(byte).pow(2)).sum();
-            #[expect(clippy::cast_precision_loss, reason = "a rounding of 2⁻²⁴ is far below that of the code")]
+            #[expect(
+                clippy::cast_precision_loss,
+                reason = "a rounding of 2⁻²⁴ is far below that of the code"
+            )]
             let sum = sum as f32;
             scale * sum * scale
         }

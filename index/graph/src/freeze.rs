@@ -47,7 +47,8 @@ fn layers(draft: &Draft, order: &[u32], new: &[u32]) -> (Vec<u32>, Vec<u32>, Vec
             .collect();
         for &node in &here {
             let list = draft.upper_lists[order[node as usize] as usize] as usize + usize::from(layer) - 1;
-            let places = draft.upper.links(list).filter_map(|linked| here.binary_search(&new[linked as usize]).ok());
+            let places =
+                draft.upper.links(list).filter_map(|linked| here.binary_search(&new[linked as usize]).ok());
             let mut places: Vec<u32> = places.map(number).collect();
             places.resize(draft.m, NONE);
             links.extend(places);
@@ -59,7 +60,12 @@ fn layers(draft: &Draft, order: &[u32], new: &[u32]) -> (Vec<u32>, Vec<u32>, Vec
 }
 
 /// The rows of codes, and what belongs beside each.
-fn codes(points: &Points<'_>, kind: CodeKind, center: &[f32], order: &[u32]) -> (Vec<u8>, Vec<f32>, Vec<f32>) {
+fn codes(
+    points: &Points<'_>,
+    kind: CodeKind,
+    center: &[f32],
+    order: &[u32],
+) -> (Vec<u8>, Vec<f32>, Vec<f32>) {
     let width = kind.row_bytes(points.dim);
     // Words, as the numbers in a row need their border.
     let mut words = vec![[0_u64; LINE / 8]; order.len() * width / LINE];

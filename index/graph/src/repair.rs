@@ -22,7 +22,8 @@ impl Draft {
             self.search(number, self.entry, 0, &mut scratch);
             let has_room = |node: usize| reached[node] && self.ground.len(node) < self.ground.stride();
             let nearest = self.found(&scratch).find(|&(_, near)| has_room(near as usize));
-            let from = nearest.map(|(_, near)| near as usize).or_else(|| (0..nodes).find(|&node| has_room(node)));
+            let from =
+                nearest.map(|(_, near)| near as usize).or_else(|| (0..nodes).find(|&node| has_room(node)));
             let Some(from) = from else { continue };
             let near = u32::try_from(from).expect("nodes are numbered by 31 bits");
             let similarity = self.geometry.similarity(near, number);

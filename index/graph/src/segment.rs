@@ -362,7 +362,11 @@ fn check(segment: &Segment) -> Result<(), SegmentError> {
         ensure(segment.sections[place].len() == count * size, place, "its length is not that of its nodes")?;
     }
     for place in [ROWS, LAYER_STARTS, LAYER_NODES, LAYER_LINKS] {
-        ensure(segment.sections[place].len().is_multiple_of(size_of::<u32>()), place, "a number is not whole")?;
+        ensure(
+            segment.sections[place].len().is_multiple_of(size_of::<u32>()),
+            place,
+            "a number is not whole",
+        )?;
     }
     let parts = segment.parts();
     let starts = |starts: &[u32], end: usize| {
@@ -373,22 +377,38 @@ fn check(segment: &Segment) -> Result<(), SegmentError> {
     ensure(starts(parts.row_starts, parts.rows.len()), ROW_STARTS, "they do not ascend from 0 to the end")?;
     ensure(parts.rows.iter().all(|&row| row < header.covered), ROWS, "a row is not covered")?;
     ensure(parts.ground.iter().all(|&node| node < header.nodes || node == NONE), GROUND, "no such node")?;
-    ensure(starts(parts.layer_starts, parts.layer_nodes.len()), LAYER_STARTS, "they do not ascend from 0 to the end")?;
-    ensure(parts.layer_links.len() == parts.layer_nodes.len() * m, LAYER_LINKS, "its length is not that of its nodes")?;
+    ensure(
+        starts(parts.layer_starts, parts.layer_nodes.len()),
+        LAYER_STARTS,
+        "they do not ascend from 0 to the end",
+    )?;
+    ensure(
+        parts.layer_links.len() == parts.layer_nodes.len() * m,
+        LAYER_LINKS,
+        "its length is not that of its nodes",
+    )?;
     for (layer, bounds) in parts.layer_starts.windows(2).enumerate() {
         let range = bounds[0] as usize..bounds[1] as usize;
         let here = &parts.layer_nodes[range.clone()];
         let ascend = here.is_sorted_by(|a, b| a < b) && here.last().is_none_or(|&last| last < header.nodes);
         ensure(ascend, LAYER_NODES, "they do not ascend below the number of nodes")?;
         let links = &parts.layer_links[range.start * m..range.end * m];
-        ensure(links.iter().all(|&place| place == NONE || (place as usize) < here.len()), LAYER_LINKS, "no such place")?;
+        ensure(
+            links.iter().all(|&place| place == NONE || (place as usize) < here.len()),
+            LAYER_LINKS,
+            "no such place",
+        )?;
         // A walk goes from a node of a layer to the same node on the layer below.
         let below = layer.checked_sub(1).map(|below| parts.layer(below).0);
         let stand = below.is_none_or(|below| here.iter().all(|node| below.binary_search(node).is_ok()));
         ensure(stand, LAYER_NODES, "one is not on the layer below")?;
     }
     let top = parts.layer_starts.len().checked_sub(2).map(|top| parts.layer(top).0);
-    ensure(top.is_none_or(|top| top.binary_search(&header.entry).is_ok()), LAYER_NODES, "the entry is not on top")
+    ensure(
+        top.is_none_or(|top| top.binary_search(&header.entry).is_ok()),
+        LAYER_NODES,
+        "the entry is not on top",
+    )
 }
 
 impl<'a> Parts<'a> {
@@ -397,5 +417,76 @@ impl<'a> Parts<'a> {
         let range = self.layer_starts[layer] as usize..self.layer_starts[layer + 1] as usize;
         let m = if self.layer_nodes.is_empty() { 0 } else { self.layer_links.len() / self.layer_nodes.len() };
         (&self.layer_nodes[range.clone()], &self.layer_links[range.start * m..range.end * m])
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{BuildOptions, Points, Raw, Width, build};
+
+    /// Checksums prove nothing to somebody who writes their own: whatever the numbers say, a segment is
+    /// refused or can be walked.
+    #[test]
+    fn numbers_that_no_graph_has_are_refused_or_harmless() {
+        let vectors: Vec<[f32; 3]> =
+            (0_u8..40).map(|x| [f32::from(x), f32::from(x % 7), f32::from(x % 3)]).collect();
+        let groups: Vec<Vec<u32>> = (0..20).map(|node| vec![node, node + 20]).collect();
+        let vector = |row: u32| vectors[row as usize].as_slice();
+        for (metric, code) in [(Metric::Euclidean, CodeKind::Int8), (Metric::Dot, CodeKind::F32)] {
+            let points = Points { metric, dim: 3, groups: &groups, vector: &vector };
+            let segment =
+                build(&points, &BuildOptions { m: 2, code, covered: 40, ..BuildOptions::default() });
+            let places = segment.sections.each_ref().map(|range| (range.start, range.len()));
+            let mut refused = 0;
+            for (start, len) in places[..=section::LAYER_LINKS].iter().copied() {
+                for place in (start..start + len).step_by(4) {
+                    for number in [0, 1, 19, 20, 39, 40, NONE - 1, NONE] {
+                        let mut bytes = segment.as_bytes().to_vec();
+                        bytes[place..place + 4].copy_from_slice(&u32::to_le_bytes(number));
+                        seal(&mut bytes, segment.header, places);
+                        match Segment::read(&bytes) {
+                            Ok(changed) => {
+                                _ = changed.walk(&[1.0, 2.0, 3.0], &Raw, Width { effort: 9, keep: 9 })
+                            }
+                            Err(_) => refused += 1,
+                        }
+                    }
+                }
+            }
+            assert!(refused > 100, "{refused} were refused");
+        }
+    }
+
+    #[test]
+    fn a_header_that_contradicts_its_sections_is_refused() {
+        let vectors: Vec<[f32; 3]> = (0_u8..40).map(|x| [f32::from(x), 1.0, 2.0]).collect();
+        let groups: Vec<Vec<u32>> = (0..40).map(|node| vec![node]).collect();
+        let vector = |row: u32| vectors[row as usize].as_slice();
+        let points = Points { metric: Metric::Euclidean, dim: 3, groups: &groups, vector: &vector };
+        let segment = build(&points, &BuildOptions { covered: 40, ..BuildOptions::default() });
+        let places = segment.sections.each_ref().map(|range| (range.start, range.len()));
+        let whole = segment.header;
+        let headers = [
+            Header { nodes: 39, ..whole },
+            Header { nodes: NONE, ..whole },
+            Header { entry: 40, ..whole },
+            Header { entry: NONE, ..whole },
+            Header { metric: Metric::Dot, ..whole },
+            Header { code: CodeKind::Int8, ..whole },
+            Header { dim: 0, ..whole },
+            Header { dim: 500, ..whole },
+            Header { dim: NONE, ..whole },
+            Header { m: 0, ..whole },
+            Header { m: 15, ..whole },
+            Header { m: NONE, ..whole },
+            Header { covered: 39, ..whole },
+        ];
+        for header in headers {
+            let mut bytes = segment.as_bytes().to_vec();
+            seal(&mut bytes, header, places);
+            let error = Segment::read(&bytes).expect_err("a contradiction");
+            assert!(matches!(error, SegmentError::Inconsistent { .. }), "{header:?}: {error}");
+        }
     }
 }

@@ -145,7 +145,12 @@ impl<S: Similarity, R: Ranking> Walk<'_, S, R> {
             let Ok(mut place) = nodes.binary_search(&here) else { continue };
             loop {
                 let from = place;
-                let linked = || links[from * m..][..m].iter().map(|&next| next as usize).take_while(|&next| next < nodes.len());
+                let linked = || {
+                    links[from * m..][..m]
+                        .iter()
+                        .map(|&next| next as usize)
+                        .take_while(|&next| next < nodes.len())
+                };
                 linked().for_each(|next| self.similarity.fetch(nodes[next]));
                 for next in linked() {
                     let similarity = self.similarity.of(nodes[next]);
@@ -168,7 +173,9 @@ impl<S: Similarity, R: Ranking> Walk<'_, S, R> {
             let Scratch { batch, visited, .. } = &mut *self.scratch;
             let links = &self.parts.ground[node as usize * stride..][..stride];
             batch.clear();
-            batch.extend(links.iter().copied().take_while(|&next| next != NONE).filter(|&next| visited.is_first(next)));
+            batch.extend(
+                links.iter().copied().take_while(|&next| next != NONE).filter(|&next| visited.is_first(next)),
+            );
             batch.iter().take(AHEAD).for_each(|&next| self.similarity.fetch(next));
             for place in 0..self.scratch.batch.len() {
                 if let Some(&ahead) = self.scratch.batch.get(place + AHEAD) {
