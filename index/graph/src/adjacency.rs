@@ -5,10 +5,12 @@
 
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
+use dehub_vector::prefetch;
+
 use crate::geometry::Geometry;
 
 /// An empty place; those after it are empty too.
-const EMPTY: u32 = u32::MAX;
+pub(crate) const EMPTY: u32 = u32::MAX;
 
 /// The bit of a link that a shorter road makes needless: it only fills the list up.
 const FILLS: u32 = 1 << 31;
@@ -105,11 +107,22 @@ impl Adjacency {
         Locked { lock, nodes, similarities }
     }
 
-    /// The nodes a list leads to.
+    /// The nodes a list leads to, and [`EMPTY`] for each place that is left.
     #[inline]
-    pub(crate) fn links(&self, list: usize) -> impl Iterator<Item = u32> {
+    pub(crate) fn all_links(&self, list: usize) -> impl ExactSizeIterator<Item = u32> {
         let nodes = self.places(&self.nodes, list).iter().map(|node| node.load(Ordering::Relaxed));
-        nodes.take_while(|&node| node != EMPTY).map(|node| node & !FILLS)
+        nodes.map(|node| if node == EMPTY { EMPTY } else { node & !FILLS })
+    }
+
+    /// The nodes a list leads to.
+    pub(crate) fn links(&self, list: usize) -> impl Iterator<Item = u32> {
+        self.all_links(list).take_while(|&node| node != EMPTY)
+    }
+
+    /// Asks for a list to be brought near.
+    #[inline]
+    pub(crate) fn fetch(&self, list: usize) {
+        prefetch(self.places(&self.nodes, list));
     }
 
     /// How many links a list has.

@@ -1,6 +1,6 @@
 //! Finding a new node's nearest, and linking it with them.
 
-use crate::adjacency::{Adjacency, Link, Rule, select};
+use crate::adjacency::{Adjacency, EMPTY, Link, Rule, select};
 use crate::beam::Beam;
 use crate::geometry::Geometry;
 use crate::visited::Visited;
@@ -107,9 +107,12 @@ impl Draft {
         beam.offer(self.geometry.similarity(node, start), start);
         while let Some((_, from)) = beam.next() {
             let (lists, list) = self.list(from, layer);
-            batch.clear();
-            batch.extend(lists.links(list).filter(|&next| visited.is_first(next)));
+            visited.first_of(lists.all_links(list), EMPTY, batch);
             batch.iter().take(AHEAD).for_each(|&next| self.geometry.fetch(next));
+            if let Some((_, likely)) = beam.peek() {
+                let (lists, list) = self.list(likely, layer);
+                lists.fetch(list);
+            }
             for (place, &next) in batch.iter().enumerate() {
                 if let Some(&ahead) = batch.get(place + AHEAD) {
                     self.geometry.fetch(ahead);

@@ -10,7 +10,7 @@ use std::io::{self, Write};
 use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 
-use dehub_vector::Metric;
+use dehub_vector::{DIM_MAX, Metric};
 
 use crate::bytes::{Bytes, LINE};
 use crate::codes::Codes;
@@ -335,31 +335,53 @@ fn parse(bytes: &[u8]) -> Result<(Header, Places), SegmentError> {
 
 /// Whether every number is in the range that a walk will index with.
 fn check(segment: &Segment) -> Result<(), SegmentError> {
+    check_lengths(segment)?;
+    let (header, parts) = (segment.header, segment.parts());
+    ensure(
+        ascends(parts.row_starts, parts.rows.len()),
+        section::ROW_STARTS,
+        "they do not ascend to the end",
+    )?;
+    let is_node = |&node: &u32| node < header.nodes || node == NONE;
+    ensure(parts.rows.iter().all(|&row| row < header.covered), section::ROWS, "a row is not covered")?;
+    ensure(parts.ground.iter().all(is_node), section::GROUND, "no such node")?;
+    check_layers(header, parts)
+}
+
+fn ensure(holds: bool, section: usize, what: &'static str) -> Result<(), SegmentError> {
+    if holds { Ok(()) } else { Err(SegmentError::Inconsistent { section: SECTIONS[section], what }) }
+}
+
+/// Whether starts ascend from 0 to the end of what they divide.
+fn ascends(starts: &[u32], end: usize) -> bool {
+    starts.first() == Some(&0)
+        && starts.is_sorted_by(|a, b| a < b)
+        && starts.last().is_some_and(|&last| last as usize == end)
+}
+
+fn check_lengths(segment: &Segment) -> Result<(), SegmentError> {
     use section::*;
-    let header = segment.header;
-    let (nodes, dim, m) = (header.nodes as usize, segment.dim(), header.m as usize);
-    let ensure = |holds: bool, place: usize, what| match holds {
-        true => Ok(()),
-        false => Err(SegmentError::Inconsistent { section: SECTIONS[place], what }),
-    };
-    let numbers = |holds, what| match holds {
-        true => Ok(()),
-        false => Err(SegmentError::Inconsistent { section: "header", what }),
-    };
-    numbers(nodes <= NODES_MAX && (1..=M_MAX).contains(&m) && dim > 0, "a number is out of range")?;
-    numbers(if nodes == 0 { header.entry == NONE } else { header.entry < header.nodes }, "no such entry")?;
-    let code = header.code;
-    let per_node = |wanted: bool| if wanted { nodes } else { 0 };
+    let Header { nodes, entry, metric, code, dim, m, .. } = segment.header;
+    let has_entry = if nodes == 0 { entry == NONE } else { entry < nodes };
+    let (nodes, dim, m) = (nodes as usize, dim as usize, m as usize);
+    let in_range =
+        nodes <= NODES_MAX && (1..=M_MAX).contains(&m) && (1..=DIM_MAX).contains(&dim) && has_entry;
+    if !in_range {
+        return Err(SegmentError::Inconsistent { section: "header", what: "a number is out of range" });
+    }
+    let when = |wanted: bool, count: usize| if wanted { count } else { 0 };
+    let is_euclidean = metric == Metric::Euclidean;
     let lens = [
         (ROW_STARTS, nodes + 1, size_of::<u32>()),
         (GROUND, nodes * 2 * m, size_of::<u32>()),
-        (CENTER, if header.metric == Metric::Euclidean { dim } else { 0 }, size_of::<f32>()),
-        (SCALES, per_node(code == CodeKind::Int8), size_of::<f32>()),
-        (TERMS, per_node(header.metric == Metric::Euclidean), size_of::<f32>()),
+        (CENTER, when(is_euclidean, dim), size_of::<f32>()),
+        (SCALES, when(code == CodeKind::Int8, nodes), size_of::<f32>()),
+        (TERMS, when(is_euclidean, nodes), size_of::<f32>()),
         (CODES, nodes, code.row_bytes(dim)),
     ];
     for (place, count, size) in lens {
-        ensure(segment.sections[place].len() == count * size, place, "its length is not that of its nodes")?;
+        let holds = segment.sections[place].len() == count * size;
+        ensure(holds, place, "its length is not that of its nodes")?;
     }
     for place in [ROWS, LAYER_STARTS, LAYER_NODES, LAYER_LINKS] {
         ensure(
@@ -368,50 +390,39 @@ fn check(segment: &Segment) -> Result<(), SegmentError> {
             "a number is not whole",
         )?;
     }
-    let parts = segment.parts();
-    let starts = |starts: &[u32], end: usize| {
-        starts.first() == Some(&0)
-            && starts.is_sorted_by(|a, b| a < b)
-            && starts.last().is_some_and(|&last| last as usize == end)
-    };
-    ensure(starts(parts.row_starts, parts.rows.len()), ROW_STARTS, "they do not ascend from 0 to the end")?;
-    ensure(parts.rows.iter().all(|&row| row < header.covered), ROWS, "a row is not covered")?;
-    ensure(parts.ground.iter().all(|&node| node < header.nodes || node == NONE), GROUND, "no such node")?;
+    let [links, nodes] = [LAYER_LINKS, LAYER_NODES].map(|place| segment.sections[place].len());
+    ensure(links == nodes * m, LAYER_LINKS, "its length is not that of its nodes")
+}
+
+fn check_layers(header: Header, parts: Parts<'_>) -> Result<(), SegmentError> {
+    use section::*;
     ensure(
-        starts(parts.layer_starts, parts.layer_nodes.len()),
+        ascends(parts.layer_starts, parts.layer_nodes.len()),
         LAYER_STARTS,
-        "they do not ascend from 0 to the end",
+        "they do not ascend to the end",
     )?;
-    ensure(
-        parts.layer_links.len() == parts.layer_nodes.len() * m,
-        LAYER_LINKS,
-        "its length is not that of its nodes",
-    )?;
-    for (layer, bounds) in parts.layer_starts.windows(2).enumerate() {
-        let range = bounds[0] as usize..bounds[1] as usize;
-        let here = &parts.layer_nodes[range.clone()];
+    for layer in 0..parts.layer_count() {
+        let (here, links) = parts.layer(layer);
         let ascend = here.is_sorted_by(|a, b| a < b) && here.last().is_none_or(|&last| last < header.nodes);
         ensure(ascend, LAYER_NODES, "they do not ascend below the number of nodes")?;
-        let links = &parts.layer_links[range.start * m..range.end * m];
-        ensure(
-            links.iter().all(|&place| place == NONE || (place as usize) < here.len()),
-            LAYER_LINKS,
-            "no such place",
-        )?;
+        let is_place = |&place: &u32| place == NONE || (place as usize) < here.len();
+        ensure(links.iter().all(is_place), LAYER_LINKS, "no such place")?;
         // A walk goes from a node of a layer to the same node on the layer below.
         let below = layer.checked_sub(1).map(|below| parts.layer(below).0);
-        let stand = below.is_none_or(|below| here.iter().all(|node| below.binary_search(node).is_ok()));
-        ensure(stand, LAYER_NODES, "one is not on the layer below")?;
+        let stands = below.is_none_or(|below| here.iter().all(|node| below.binary_search(node).is_ok()));
+        ensure(stands, LAYER_NODES, "one is not on the layer below")?;
     }
-    let top = parts.layer_starts.len().checked_sub(2).map(|top| parts.layer(top).0);
-    ensure(
-        top.is_none_or(|top| top.binary_search(&header.entry).is_ok()),
-        LAYER_NODES,
-        "the entry is not on top",
-    )
+    let top = parts.layer_count().checked_sub(1).map(|top| parts.layer(top).0);
+    let is_on_top = top.is_none_or(|top| top.binary_search(&header.entry).is_ok());
+    ensure(is_on_top, LAYER_NODES, "the entry is not on top")
 }
 
 impl<'a> Parts<'a> {
+    /// How many layers are above the ground.
+    pub(crate) fn layer_count(&self) -> usize {
+        self.layer_starts.len().saturating_sub(1)
+    }
+
     /// The nodes of a layer above the ground, counted from 0, and their links.
     pub(crate) fn layer(&self, layer: usize) -> (&'a [u32], &'a [u32]) {
         let range = self.layer_starts[layer] as usize..self.layer_starts[layer + 1] as usize;

@@ -18,6 +18,27 @@ impl Visited {
         self.epoch += 1;
     }
 
+    /// Leaves those of `nodes` that are seen for the first time in `batch`, in their order. Which they are
+    /// cannot be foretold, so nothing branches on it.
+    #[inline]
+    pub(crate) fn first_of(
+        &mut self,
+        nodes: impl ExactSizeIterator<Item = u32>,
+        none: u32,
+        batch: &mut Vec<u32>,
+    ) {
+        batch.resize(nodes.len(), 0);
+        let mut count = 0;
+        for node in nodes {
+            if node == none {
+                break;
+            }
+            batch[count] = node;
+            count += usize::from(self.is_first(node));
+        }
+        batch.truncate(count);
+    }
+
     /// Whether this is the first time the node is seen.
     #[inline]
     pub(crate) fn is_first(&mut self, node: u32) -> bool {

@@ -1,6 +1,6 @@
 //! The walk: best first over the links, in the order of the corrected score.
 
-use dehub_vector::{Candidate, TopK};
+use dehub_vector::{Candidate, TopK, prefetch};
 
 use crate::CodeKind;
 use crate::Segment;
@@ -140,7 +140,7 @@ impl<S: Similarity, R: Ranking> Walk<'_, S, R> {
     fn descend(&self, entry: u32, m: usize) -> u32 {
         let mut here = entry;
         let mut best = self.similarity.of(entry);
-        for layer in (0..self.parts.layer_starts.len() - 1).rev() {
+        for layer in (0..self.parts.layer_count()).rev() {
             let (nodes, links) = self.parts.layer(layer);
             let Ok(mut place) = nodes.binary_search(&here) else { continue };
             loop {
@@ -170,13 +170,13 @@ impl<S: Similarity, R: Ranking> Walk<'_, S, R> {
     /// Follows links until no node in the beam is left to follow.
     fn spread(&mut self, stride: usize) {
         while let Some(node) = self.next() {
-            let Scratch { batch, visited, .. } = &mut *self.scratch;
+            let Scratch { batch, visited, beam, .. } = &mut *self.scratch;
             let links = &self.parts.ground[node as usize * stride..][..stride];
-            batch.clear();
-            batch.extend(
-                links.iter().copied().take_while(|&next| next != NONE).filter(|&next| visited.is_first(next)),
-            );
+            visited.first_of(links.iter().copied(), NONE, batch);
             batch.iter().take(AHEAD).for_each(|&next| self.similarity.fetch(next));
+            if let Some((_, likely)) = beam.peek() {
+                prefetch(&self.parts.ground[likely as usize * stride..][..stride]);
+            }
             for place in 0..self.scratch.batch.len() {
                 if let Some(&ahead) = self.scratch.batch.get(place + AHEAD) {
                     self.similarity.fetch(ahead);
