@@ -5,13 +5,15 @@
 //! there, else made vectors. `DEHUB_GRAPH_ALONE=1` leaves the last two out. Recall is of the exact ten
 //! best by the same score; candidates are scored again in 32 bits, which the times include.
 
+#![expect(clippy::print_stdout, reason = "it prints what it measures")]
+
 use std::error::Error;
 use std::path::Path;
 use std::time::Instant;
 
 use dehub_benches::{Bed, Random};
 use dehub_format::{ReadOptions, open};
-use dehub_graph::{BuildOptions, CodeKind, Points, Ranking, Segment, Width, build};
+use dehub_graph::{BuildOptions, CodeKind, Points, Ranking, Raw, Segment, Width, build};
 use dehub_index::Variant;
 use dehub_vector::{CHUNK_ROWS, Candidate, Dim, Metric, TopK, Vector, dot, matrix_product};
 use hnsw_rs::prelude::{Distance, Hnsw, Neighbour};
@@ -41,6 +43,8 @@ fn main() -> Outcome<()> {
         println!("\n{code:?}, fill {fill}: build {spent}, {} bytes", segment.byte_len());
         report("raw", &raw, |effort| data.walk(&segment, &none, effort));
         report("IS(20)", &corrected, |effort| data.walk(&segment, &biases, effort));
+        let compared = EFFORTS.map(|effort| data.compared(&segment, effort));
+        println!("  nodes compared a query, raw: {compared:?}");
     }
     let options = BuildOptions { threads: 2, covered: data.rows(), ..BuildOptions::default() };
     let (_, spent) = measured(|| build(&points, &options));
@@ -164,6 +168,13 @@ impl Data {
             segment.walk(query, &Biased(biases), width).rescored(K, exact)
         };
         self.queries.iter().map(answer).collect()
+    }
+
+    /// The nodes a raw walk compares with a query, on average: a cost that no other load disturbs.
+    fn compared(&self, segment: &Segment, effort: usize) -> usize {
+        let width = Width { effort: effort.max(K), keep: K };
+        let walk = |query: &Vector| segment.walk(query.as_slice(), &Raw, width).compared;
+        self.queries.iter().map(walk).sum::<usize>() / self.queries.len()
     }
 
     /// The exact ten best of each query.

@@ -297,7 +297,10 @@ mod tests {
                 let aligned = crate::bytes::Bytes::from(row.as_slice());
                 let square = f64::from(coded_square(kind, aligned.as_slice(), scale)).sqrt();
                 let length = exact(&vector, &vector).sqrt();
-                let lost = if kind == CodeKind::Int8 { p / 254.0 * (query.len() as f64).sqrt() } else { length / 256.0 };
+                let lost = match kind {
+                    CodeKind::Int8 => p / 254.0 * (query.len() as f64).sqrt(),
+                    CodeKind::F32 | CodeKind::Bf16 => length / 256.0,
+                };
                 prop_assert!((square - length).abs() <= lost + 1e-4 * length, "{kind:?}: {square} {length}");
             }
         }

@@ -458,7 +458,8 @@ mod tests {
                         seal(&mut bytes, segment.header, places);
                         match Segment::read(&bytes) {
                             Ok(changed) => {
-                                _ = changed.walk(&[1.0, 2.0, 3.0], &Raw, Width { effort: 9, keep: 9 })
+                                let width = Width { effort: 9, keep: 9 };
+                                assert!(changed.walk(&[1.0, 2.0, 3.0], &Raw, width).candidates.len() <= 9);
                             }
                             Err(_) => refused += 1,
                         }
