@@ -13,14 +13,14 @@ use dehub_vector::PointId;
 use crate::alarm::PointAlarm;
 use crate::bank::Bank;
 use crate::config::StoredConfig;
-use crate::graph::Graph;
+use crate::graph::build_graph;
 use crate::pending::{self, PendingFits};
 use crate::record::{CONFIG_KEY, FAMILIES, META, VECTORS, row_key, to_json, vector_bytes};
 use crate::state::State;
 use crate::write::{Draft, FitInput, unknown_bank};
 use crate::{
     BankUpdate, CollectionConfig, Correction, DefaultCorrection, EntryInput, EntrySelector, HubRule,
-    LiveBank, Name, OpenError, PointInput, Receipt, Snapshot, Upserted, WriteError, graph_file, open,
+    LiveBank, Name, OpenError, PointInput, Receipt, Snapshot, Upserted, WriteError, open,
 };
 
 /// A graph is rebuilt when the points outside it are more than this part of those inside …
@@ -258,10 +258,10 @@ impl Collection {
             return Ok(GraphBuild::NotDue);
         }
         let config = snapshot.config();
-        let graph = Graph::build(&snapshot.vectors, snapshot.rows(), config.metric, config.graph);
         let identity = self.lock().identity;
-        graph_file::write(&self.graph_path, identity, &graph).map_err(WriteError::GraphFile)?;
-        let nodes = graph.len();
+        let graph = build_graph(&snapshot.vectors, snapshot.rows(), config.metric, config.graph, identity);
+        graph.write(&self.graph_path).map_err(WriteError::GraphFile)?;
+        let nodes = graph.node_count();
         let mut state = self.lock();
         let vectors = walked_vectors(&snapshot, &state);
         if !vectors.is_empty() {
@@ -311,7 +311,7 @@ impl Collection {
 fn walked_vectors(built: &Snapshot, state: &State) -> Batch {
     let mut batch = Batch::default();
     let before: Vec<u32> = match &state.graph {
-        Some(graph) => graph.all_rows().to_vec(),
+        Some(graph) => graph.rows().to_vec(),
         None => (0..built.row_count()).collect(),
     };
     for row in before.into_iter().filter(|&row| !built.is_live(row)) {

@@ -11,6 +11,7 @@ use dehub_vector::Vector;
 use crate::bank::Bank;
 use crate::config::{FORMAT, StoredConfig};
 use crate::correction::Column;
+use crate::graph_file::Owner;
 use crate::quarantine::HeldRecord;
 use crate::record::{
     BANKS, BankRecord, CONFIG_KEY, CORRECTIONS, COUNTERS_KEY, CorrectionRecord, Counters, DEFAULT_KEY,
@@ -29,7 +30,14 @@ pub(crate) fn load(path: &Path, store: &Store, graph_path: &Path) -> Result<Stat
     let (config, identity) = read_config(path, store)?;
     let mut state = State::new(config, identity);
     let kept = fill(&mut state, store).map_err(|source| OpenError::Read { path: path.to_owned(), source })?;
-    state.graph = match graph_file::read(graph_path, state.identity, state.row_count(), &state.live, &kept) {
+    let owner = Owner {
+        identity: state.identity,
+        config: &state.config,
+        rows: state.row_count(),
+        live: &state.live,
+        kept: &kept,
+    };
+    state.graph = match graph_file::read(graph_path, &owner) {
         Ok(graph) => graph.map(Arc::new),
         Err(error) => {
             let file = graph_path.display();

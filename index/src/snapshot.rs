@@ -3,11 +3,11 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use dehub_graph::Segment;
 use dehub_store::OwnedView;
 use dehub_vector::{Chunked, Metric, PointId, Vector, dot};
 
 use crate::bank::Bank;
-use crate::graph::Graph;
 use crate::quarantine::Quarantine;
 use crate::record::{
     ENTRIES, IDS, POINTS, damaged, id_key, pair_key, read_id, read_point, read_u32, row_key,
@@ -29,7 +29,7 @@ pub struct Snapshot {
     /// A bound on every vector's length.
     pub(crate) norm_max: f32,
     pub(crate) live: RowSet,
-    pub(crate) graph: Option<Arc<Graph>>,
+    pub(crate) graph: Option<Arc<Segment>>,
     pub(crate) banks: BTreeMap<Name, (BankInfo, Bank)>,
     pub(crate) corrections: BTreeMap<Name, Correction>,
     pub(crate) default: Option<DefaultCorrection>,
@@ -96,8 +96,8 @@ impl Snapshot {
             return GalleryInfo { points, graph_nodes: None, delta: 0, dead: 0 };
         };
         let delta = (graph.covered()..self.row_count()).filter(|&row| self.is_live(row)).count();
-        let dead = graph.row_count() + delta - points;
-        GalleryInfo { points, graph_nodes: Some(graph.len()), delta, dead }
+        let dead = graph.rows().len() + delta - points;
+        GalleryInfo { points, graph_nodes: Some(graph.node_count()), delta, dead }
     }
 
     /// Whether a walk is possible.

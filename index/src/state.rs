@@ -4,12 +4,12 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use dehub_graph::Segment;
 use dehub_normalize::{Activation, BankKind, Method, Statistic, Term};
 use dehub_vector::{Chunked, Metric, PointId, Vector};
 
 use crate::bank::Bank;
 use crate::correction::{Column, Correction, CorrectionInfo, Source};
-use crate::graph::Graph;
 use crate::quarantine::Quarantine;
 use crate::record::{CorrectionRecord, Counters, SetKind, SetRecord};
 use crate::row_set::RowSet;
@@ -32,7 +32,7 @@ pub(crate) struct State {
     pub(crate) default: Option<DefaultCorrection>,
     pub(crate) quarantine: Quarantine,
     pub(crate) live_bank: Option<LiveBank>,
-    pub(crate) graph: Option<Arc<Graph>>,
+    pub(crate) graph: Option<Arc<Segment>>,
 }
 
 /// What one fitted statistic or gate serves.

@@ -1,0 +1,6 @@
+//! The graph: what it finds, what it must not lose, and what its file must survive.
+
+mod files;
+mod made;
+mod shapes;
+mod walks;
