@@ -14,6 +14,9 @@ pub struct KLargest {
     weights: Vec<f32>,
 }
 
+/// Numbers tested against the least that is kept at once.
+const LANES: usize = 32;
+
 /// Ends the bytes of a state with weights, so that its length tells it from one without.
 const WEIGHTED: u8 = 1;
 
@@ -114,8 +117,14 @@ impl KLargest {
         // Room for twice what is kept: every point has a state, and a block may hold many candidates.
         let most = 2 * self.k.max(8);
         let mut floor = self.floor();
-        for &number in numbers {
-            if floor.is_none_or(|floor| number > floor) {
+        for group in numbers.chunks(LANES) {
+            if floor.is_some_and(|floor| !group.iter().fold(false, |any, &number| any | (number > floor))) {
+                continue;
+            }
+            for &number in group {
+                if floor.is_some_and(|floor| number <= floor) {
+                    continue;
+                }
                 if self.values.len() == most {
                     self.cut();
                     floor = Some(self.values[self.k - 1]);

@@ -163,7 +163,7 @@ pub(crate) struct Bank {
     /// The field or column of the weights: how many entries each vector counts as [default: 1].
     #[arg(long, value_name = "NAME", requires = "file")]
     pub weight_field: Option<String>,
-    /// Store the entries now, and let corrections take them in later, with --absorb.
+    /// Store the entries now, and let corrections take them in later, with --absorb or the next fit from the bank.
     #[arg(long, requires = "file")]
     pub defer: bool,
     /// Let corrections take in the entries that were stored with --defer.
@@ -172,7 +172,8 @@ pub(crate) struct Bank {
     /// Make a gallery bank of all points there are now; each point is left out of its own statistics.
     #[arg(long, group = "what")]
     pub from_gallery: bool,
-    /// Remove the entry with this id; may be repeated. It leaves no trace in any correction.
+    /// Remove the entry with this id; may be repeated. It leaves no trace in any correction, but for SN and
+    /// DBSN, whose balance goes on from where it was.
     #[arg(long, value_name = "ID", group = "what", allow_hyphen_values = true)]
     pub remove: Vec<String>,
     /// Multiply the weight of every entry by this, above 0 and at most 1: the bank forgets.

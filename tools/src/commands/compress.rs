@@ -22,6 +22,13 @@ pub(crate) fn run(
     collection: &Collection,
 ) -> anyhow::Result<Outcome> {
     let (asked, snapshot) = (&command.compress, &*collection.snapshot());
+    if let Some(there) = snapshot.bank(&command.bank).filter(|_| !asked.dry_run) {
+        bail!(
+            "there is a bank `{}` already, with {} entries: name one that is not there",
+            there.name,
+            there.entries
+        );
+    }
     let Some(info) = snapshot.bank(from) else { bail!("there is no bank `{from}` to compress") };
     if info.kind != BankKind::Query {
         bail!("bank `{from}` is a {} bank, wanted a query bank", info.kind);

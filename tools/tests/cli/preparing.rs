@@ -125,6 +125,25 @@ fn a_compressed_bank_is_measured_and_nothing_is_stored() {
 }
 
 #[test]
+fn a_compressed_bank_weighs_what_the_whole_does_and_replaces_none() {
+    let dehub = wordnet("400", "600");
+    let made = dehub.json(&["bank", "x", "small", "--compress-from", "glosses", "--to", "60"]);
+    assert_eq!((&made["to"], &made["dry_run"]), (&60.into(), &false.into()));
+    let banks = dehub.json(&["info", "x"])["banks"].as_array().expect("banks").clone();
+    let small = banks.iter().find(|bank| bank["name"] == "small").expect("it was stored");
+    assert_eq!(small["entries"], 60);
+    assert!((small["weight"].as_f64().expect("a number") - 600.0).abs() < 1e-3, "{small}");
+    dehub.ok(&["fit", "x", "--bank", "small", "-m", "IS(beta=20)"]);
+    let before = dehub.state();
+    for bank in ["small", "glosses"] {
+        let again = dehub.run(&["bank", "x", bank, "--compress-from", "glosses", "--to", "60"]);
+        assert_eq!(again.code, 1);
+        assert!(again.stderr.contains(&format!("there is a bank `{bank}` already")), "{}", again.stderr);
+    }
+    assert_eq!(dehub.state(), before);
+}
+
+#[test]
 fn a_rewritten_copy_keeps_everything_but_the_vectors_of_points() {
     let dehub = wordnet("300", "200");
     dehub.ok(&["bank", "x", "nouns", "--from-gallery"]);
