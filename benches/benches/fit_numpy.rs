@@ -4,7 +4,6 @@
 //!
 //! With `DEHUB_FIT_DATA=FOLDER` it fits `FOLDER/gallery.npy` from `FOLDER/queries_bank.npy`, else made
 //! vectors of the same size as those of a set of 25,060 glosses. `DEHUB_PYTHON` names a Python with numpy.
-#![expect(clippy::print_stdout, reason = "it prints what it measures")]
 #![expect(clippy::print_stdout, reason = "a bench talks to the person who runs it")]
 
 use std::error::Error;
