@@ -424,7 +424,7 @@ pub(crate) struct Hubs {
     #[arg(long, value_name = "ID", allow_hyphen_values = true)]
     pub explain: Option<String>,
     /// Show instead how many queries one point reaches at a score, and how many IS and NNN(alpha=1) let it,
-    /// for the --correction named. Over the bank it is fitted from [default] the cap is a law.
+    /// for the --correction named. Over the bank it is fitted from, the default, the cap is a law.
     #[arg(long, conflicts_with_all = ["explain", "sources"])]
     pub exposure: bool,
     /// Show instead what each source of the bank does to the biases of the --correction named: entries are
