@@ -1,5 +1,7 @@
 //! `dehub hubs`.
 
+use std::collections::HashMap;
+
 use anyhow::bail;
 use dehub_index::{Correction, Name, Snapshot};
 use dehub_query::{
@@ -86,24 +88,30 @@ fn explain_point(
     let bank = chosen_bank(command, snapshot)?;
     let biases = point_biases(snapshot, row);
     let nearest = influences(snapshot, row, &bank, command.top);
+    let numbers = snapshot.live_entries(bank.as_str()).map(|(number, ..)| number);
+    let ids: HashMap<u32, Option<PointId>> = numbers.zip(snapshot.bank_ids(&bank)).collect();
+    let id_of = |it: &Influence| ids.get(&it.entry).cloned().flatten();
+    let entry = |it: &Influence| json!({ "entry": it.entry, "id": id_of(it), "similarity": it.similarity });
     let result = json!({
         "id": id,
         "biases": biases.iter().map(|it| json!({ "method": it.label, "bias": it.bias, "rank": it.rank }))
             .collect::<Vec<_>>(),
         "bank": bank.as_str(),
-        "nearest": nearest.iter().map(|it| json!({ "entry": it.entry, "similarity": it.similarity }))
-            .collect::<Vec<_>>(),
+        "nearest": nearest.iter().map(entry).collect::<Vec<_>>(),
     });
     let points = snapshot.len();
     context.output.result(&result, || {
         let of_method = |it: &PointBias| {
             vec![it.label.clone(), format!("{:+.4}", it.bias), format!("{} of {points}", it.rank)]
         };
-        let of_entry = |it: &Influence| vec![it.entry.to_string(), format!("{:.4}", it.similarity)];
+        let of_entry = |it: &Influence| {
+            let id = id_of(it).map_or(String::new(), |id| id.to_string());
+            vec![it.entry.to_string(), id, format!("{:.4}", it.similarity)]
+        };
         format!(
             "{id}: its bias under each correction, 1 the largest\n\n{}\nthe entries of bank {bank} nearest to it\n\n{}",
             table(&["method", "bias", "rank"], 1, biases.iter().map(of_method)),
-            table(&["entry", "similarity"], 0, nearest.iter().map(of_entry)),
+            table(&["entry", "id", "similarity"], 0, nearest.iter().map(of_entry)),
         )
     })?;
     Ok(Outcome::Done)

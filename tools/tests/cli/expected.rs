@@ -178,6 +178,13 @@ fn a_bank_of_test_queries_is_warned_of_and_a_hub_is_explained() {
         explained["biases"].as_array().expect("a list").iter().find(|bias| bias["method"] == "CSLS(k=10)");
     let rank = csls.expect("fitted")["rank"].as_u64().expect("a rank");
     assert!((1..=950).contains(&rank));
+    dehub.ok(&["bank", "wordnet", "named", &queries, "--meta", &meta, "--limit", "30"]);
+    let named = dehub.json(&["hubs", "wordnet", "--explain", "n14152279", "--bank", "named", "--top", "4"]);
+    let removed =
+        named["nearest"][0]["id"].as_str().expect("an id that the entry can be removed by").to_owned();
+    assert_eq!(dehub.json(&["bank", "wordnet", "named", "--remove", &removed])["removed"], 1);
+    let after = dehub.json(&["hubs", "wordnet", "--explain", "n14152279", "--bank", "named", "--top", "3"]);
+    assert_eq!(after["nearest"][0], named["nearest"][1]);
 }
 
 #[test]
