@@ -3,21 +3,9 @@
 use serde_json::{Value, json};
 use tempfile::tempdir;
 
-use crate::client::{Client, Reply, Served};
+use crate::client::{Client, Reply, Served, numbers};
 
 const DIM: usize = 16;
-
-/// Numbers from -1 to 1 from a seed (SplitMix64).
-fn numbers(seed: u64, count: usize) -> Vec<f64> {
-    let mut state = seed;
-    let mut next = || {
-        state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mixed = (state ^ (state >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        ((mixed ^ (mixed >> 31)) >> 40) as f64 / f64::from(1 << 23) - 1.0
-    };
-    (0..count).map(|_| next()).collect()
-}
 
 /// Vectors about the first axis, each drawn to it by `pull` of its place.
 fn vectors(seed: u64, count: usize, pull: impl Fn(usize) -> f64) -> Vec<Vec<f64>> {

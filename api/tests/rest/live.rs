@@ -6,21 +6,9 @@ use dehub_index::Catalogue;
 use serde_json::{Value, json};
 use tempfile::tempdir;
 
-use crate::client::{Client, Reply, Served};
+use crate::client::{Client, Reply, Served, numbers};
 
 const DIM: usize = 8;
-
-/// Numbers from -1 to 1 from a seed (SplitMix64).
-fn numbers(seed: u64, count: usize) -> Vec<f64> {
-    let mut state = seed;
-    let mut next = || {
-        state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mixed = (state ^ (state >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        ((mixed ^ (mixed >> 31)) >> 40) as f64 / f64::from(1 << 23) - 1.0
-    };
-    (0..count).map(|_| next()).collect()
-}
 
 /// Vectors about an axis.
 fn cone(seed: u64, count: usize, axis: usize) -> Vec<Vec<f64>> {
