@@ -1,7 +1,7 @@
 //! Collections: made, listed, described, dropped.
 
 use actix_web::HttpResponse;
-use dehub_index::{CollectionConfig, GraphConfig, Snapshot};
+use dehub_index::{CollectionConfig, GraphConfig, Quantization, SegmentInfo, Snapshot};
 use dehub_vector::Metric;
 use serde::Serialize;
 use serde_json::Value;
@@ -11,7 +11,7 @@ use crate::call::{Call, Task};
 use crate::corrections::CorrectionReply;
 use crate::decode::{self, Fields, Place};
 use crate::defaults::DefaultReply;
-use crate::errors;
+use crate::errors::{self, Written};
 use crate::live::LiveReply;
 use crate::problem::Problem;
 use crate::quarantine::QuarantineReply;
@@ -71,6 +71,8 @@ struct GraphConfigReply {
     ef_construct: usize,
     /// In kilobytes of vectors.
     full_scan_threshold: usize,
+    /// How segments that are frozen from now on keep vectors.
+    quantization: &'static str,
 }
 
 #[derive(Serialize)]
@@ -79,8 +81,34 @@ struct GraphReply {
     nodes: Option<usize>,
     /// Points outside the graph, which every search scans exactly.
     delta: usize,
-    /// Whether it will be built anew after the next upsert.
+    /// Whether points are being frozen, or will be with the next request.
     due: bool,
+    segments: Vec<SegmentReply>,
+}
+
+#[derive(Serialize)]
+struct SegmentReply {
+    nodes: usize,
+    points: usize,
+    /// Rows in it whose points are deleted.
+    dead: usize,
+    quantization: &'static str,
+    /// The bytes of a node's vector.
+    vector_bytes: usize,
+    bytes: usize,
+}
+
+impl SegmentReply {
+    fn new(info: SegmentInfo) -> SegmentReply {
+        SegmentReply {
+            nodes: info.nodes,
+            points: info.points,
+            dead: info.dead,
+            quantization: info.quantization.name(),
+            vector_bytes: info.vector_bytes,
+            bytes: info.bytes,
+        }
+    }
 }
 
 /// `GET /collections`
@@ -128,10 +156,30 @@ fn describe_task(task: &Task) -> Result<Vec<u8>, Problem> {
             nodes: gallery.graph_nodes,
             delta: gallery.delta,
             due: collection.is_graph_due(),
+            segments: snapshot.segment_infos().into_iter().map(SegmentReply::new).collect(),
         },
         sequence: snapshot.sequence(),
         bytes_on_disk: collection.bytes_on_disk(),
     })
+}
+
+/// `PATCH /collections/{collection}`: how the graph keeps vectors. It is frozen anew in the background.
+pub(crate) async fn update(call: Call) -> HttpResponse {
+    call.answer_body(&["wait"], |task, body| {
+        let collection = task.collection()?;
+        let mut fields = Fields::new(body, Place::Body)?;
+        let asked = fields.required("hnsw_config", |value, place| {
+            let mut fields = Fields::new(value, place)?;
+            let asked = fields.required("quantization", quantization)?;
+            fields.finish()?;
+            Ok(asked)
+        })?;
+        fields.finish()?;
+        collection.set_quantization(asked).map_err(|error| errors::write(&error, &Written::Path))?;
+        task.build_graph_if_due(&collection)?;
+        task.reply(&true)
+    })
+    .await
 }
 
 /// `GET /collections/{collection}/exists`
@@ -183,9 +231,16 @@ fn graph(value: Value, place: Place<'_>) -> Result<GraphConfig, Problem> {
         full_scan_threshold: fields
             .optional("full_scan_threshold", decode::whole)?
             .unwrap_or(default.full_scan_threshold),
+        quantization: fields.optional("quantization", quantization)?.unwrap_or(default.quantization),
     };
     fields.finish()?;
     Ok(graph)
+}
+
+fn quantization(value: Value, place: Place<'_>) -> Result<Quantization, Problem> {
+    const WANTED: &str = "f32, bf16, int8 or reduced";
+    let name = decode::string(value, place)?;
+    name.parse().map_err(|_| decode::out_of_range(place, format_args!("{name:?}"), WANTED))
 }
 
 fn config_reply(snapshot: &Snapshot) -> ConfigReply {
@@ -201,6 +256,7 @@ fn config_reply(snapshot: &Snapshot) -> ConfigReply {
             m: config.graph.m,
             ef_construct: config.graph.ef_construction,
             full_scan_threshold: config.graph.full_scan_threshold,
+            quantization: config.graph.quantization.name(),
         },
     }
 }

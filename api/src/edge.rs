@@ -192,11 +192,11 @@ impl Edge {
         }
     }
 
-    /// Builds the graph in the background if the collection should have one and has none: its file was
-    /// lost, or the process ended before it was built.
+    /// Brings the graph up to date in the background if nobody does and it could be before: a file was lost,
+    /// or the process ended before it was written.
     pub(crate) fn build_missing_graph(&self, name: &Name, collection: &Arc<Collection>) {
         let has_given_up = || locked(&self.given_up).contains(name);
-        if !collection.snapshot().has_graph() && !has_given_up() {
+        if collection.is_graph_due() && !has_given_up() {
             self.build_graph_if_due(name, collection);
         }
     }
@@ -244,7 +244,7 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Builds until no graph is due: points may come in faster than one is built. Says whether it could.
+/// Freezes until nothing is due: points may come in faster than they are frozen. Says whether it could.
 fn build_graphs(claim: &Claim, collection: &Collection) -> bool {
     let collection_name = claim.name.as_str();
     loop {

@@ -195,6 +195,7 @@ pub(crate) async fn delete(call: Call) -> HttpResponse {
         let ids = fields.required("points", ids)?;
         fields.finish()?;
         let receipt = collection.delete(&ids).map_err(|error| errors::write(&error, &Written::Ids))?;
+        task.build_graph_if_due(&collection)?;
         task.reply(&WriteReply::deleted(&receipt))
     })
     .await

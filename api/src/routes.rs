@@ -18,10 +18,11 @@ pub(crate) fn configure(app: &mut web::ServiceConfig) {
         .service(path("/collections", "GET", [web::get().to(collections::list)]))
         .service(path(
             "/collections/{collection}",
-            "DELETE, GET, PUT",
+            "DELETE, GET, PATCH, PUT",
             [
                 web::delete().to(collections::delete),
                 web::get().to(collections::describe),
+                web::patch().to(collections::update),
                 web::put().to(collections::create),
             ],
         ))

@@ -4,18 +4,18 @@ use std::collections::HashSet;
 use std::fs;
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use arc_swap::ArcSwap;
+use dehub_graph::Segment;
 use dehub_store::{Batch, Durability, Store};
 use dehub_vector::PointId;
 
 use crate::alarm::PointAlarm;
 use crate::bank::Bank;
 use crate::config::StoredConfig;
-use crate::graph::build_graph;
 use crate::pending::{self, PendingFits};
-use crate::record::{CONFIG_KEY, FAMILIES, META, VECTORS, row_key, to_json, vector_bytes};
+use crate::record::{CONFIG_KEY, FAMILIES, META, to_json};
 use crate::state::State;
 use crate::write::{Draft, FitInput, unknown_bank};
 use crate::{
@@ -23,36 +23,18 @@ use crate::{
     LiveBank, Name, OpenError, PointInput, Receipt, Snapshot, Upserted, WriteError, open,
 };
 
-/// A graph is rebuilt when the points outside it are more than this part of those inside …
-const DELTA_PART: usize = 10;
-/// … and more than this many: fewer are scanned in the time a walk takes anyway.
-const DELTA_MIN: usize = 1024;
-/// It is also rebuilt when more than this part of its rows are of deleted points.
-const DEAD_PART: usize = 2;
-
 /// A durable, searchable collection.
 pub struct Collection {
     pub(crate) store: Arc<Store>,
-    graph_path: PathBuf,
-    /// Held while a write is made; never while a graph is built.
+    pub(crate) folder: PathBuf,
+    /// Held while a write is made; never while points are frozen.
     state: Mutex<State>,
-    building: Mutex<()>,
+    /// Held while points are frozen, so that only one at a time changes the segments.
+    pub(crate) freezing: Mutex<()>,
     /// Held by a fit from its beginning to its end.
     pub(crate) fitting: Mutex<()>,
     pub(crate) pending: PendingFits,
     published: ArcSwap<Snapshot>,
-}
-
-/// What became of a request to build the graph.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum GraphBuild {
-    /// The graph is up to date, or the collection is too small for one.
-    NotDue,
-    /// It was built and is in use.
-    Built {
-        /// Its nodes.
-        nodes: usize,
-    },
 }
 
 impl Collection {
@@ -73,7 +55,7 @@ impl Collection {
     /// Opens the collection in `path` as its last acknowledged write left it.
     pub(crate) fn open(path: &Path) -> Result<Collection, OpenError> {
         let store = Store::open(&store_path(path), &FAMILIES)?;
-        let state = open::load(path, &store, &graph_path(path))?;
+        let state = open::load(path, &store)?;
         let pending = pending::read_all(&store);
         let pending = pending.map_err(|source| OpenError::Read { path: path.to_owned(), source })?;
         Ok(Collection::serve(path, store, state, pending))
@@ -84,9 +66,9 @@ impl Collection {
         Collection {
             published: ArcSwap::from_pointee(snapshot(&store, &state)),
             store,
-            graph_path: graph_path(path),
+            folder: path.to_owned(),
             state: Mutex::new(state),
-            building: Mutex::new(()),
+            freezing: Mutex::new(()),
             fitting: Mutex::new(()),
             pending,
         }
@@ -249,42 +231,14 @@ impl Collection {
         self.write(|draft| draft.drop_correction(name))
     }
 
-    /// Builds the graph anew when the collection is large enough for one and too many points are
-    /// outside it. Reads and writes go on meanwhile.
-    pub fn build_graph_if_due(&self) -> Result<GraphBuild, WriteError> {
-        let _one_at_a_time = self.building.lock().unwrap_or_else(PoisonError::into_inner);
-        let snapshot = self.snapshot();
-        if !is_due(&snapshot) {
-            return Ok(GraphBuild::NotDue);
-        }
-        let config = snapshot.config();
-        let identity = self.lock().identity;
-        let graph = build_graph(&snapshot.vectors, snapshot.rows(), config.metric, config.graph, identity);
-        graph.write(&self.graph_path).map_err(WriteError::GraphFile)?;
-        let nodes = graph.node_count();
-        let mut state = self.lock();
-        let vectors = walked_vectors(&snapshot, &state);
-        if !vectors.is_empty() {
-            self.store.commit(vectors, Durability::Relaxed)?;
-        }
-        state.graph = Some(Arc::new(graph));
-        self.publish(&state);
-        Ok(GraphBuild::Built { nodes })
-    }
-
-    /// Whether [`Collection::build_graph_if_due`] would build.
-    pub fn is_graph_due(&self) -> bool {
-        is_due(&self.snapshot())
-    }
-
     /// The bytes of the collection's files.
     pub fn bytes_on_disk(&self) -> u64 {
-        let graph = fs::metadata(&self.graph_path).map_or(0, |file| file.len());
-        self.store.bytes_on_disk().unwrap_or(0) + graph
+        let graph: usize = self.snapshot().segments().map(Segment::byte_len).sum();
+        self.store.bytes_on_disk().unwrap_or(0) + graph as u64
     }
 
     /// Commit, then apply, then publish; the caller acknowledges.
-    fn write<T>(
+    pub(crate) fn write<T>(
         &self,
         change: impl FnOnce(&mut Draft<'_>) -> Result<T, WriteError>,
     ) -> Result<T, WriteError> {
@@ -306,37 +260,6 @@ impl Collection {
     }
 }
 
-/// Brings the vectors the store keeps in line with a new graph over the rows of `built`: those deleted
-/// before it are walked over no more, and those deleted since must stay.
-fn walked_vectors(built: &Snapshot, state: &State) -> Batch {
-    let mut batch = Batch::default();
-    let before: Vec<u32> = match &state.graph {
-        Some(graph) => graph.rows().to_vec(),
-        None => (0..built.row_count()).collect(),
-    };
-    for row in before.into_iter().filter(|&row| !built.is_live(row)) {
-        batch.delete(VECTORS, &row_key(row));
-    }
-    for row in built.rows().filter(|&row| !state.live.contains(row)) {
-        batch.put(VECTORS, &row_key(row), &vector_bytes(built.vector(row)));
-    }
-    batch
-}
-
-fn is_due(snapshot: &Snapshot) -> bool {
-    let gallery = snapshot.gallery();
-    if !snapshot.config().wants_graph(gallery.points) {
-        return false;
-    }
-    match gallery.graph_nodes {
-        None => true,
-        Some(nodes) => {
-            let is_grown = gallery.delta > DELTA_MIN && gallery.delta > nodes / DELTA_PART;
-            is_grown || gallery.dead > (gallery.dead + gallery.points - gallery.delta) / DEAD_PART
-        }
-    }
-}
-
 fn snapshot(store: &Arc<Store>, state: &State) -> Snapshot {
     let corrections = state.corrections.iter().filter_map(|(name, record)| {
         let served = state.serve(name, record);
@@ -352,7 +275,8 @@ fn snapshot(store: &Arc<Store>, state: &State) -> Snapshot {
         half_norms: state.half_norms.clone(),
         norm_max: state.norm_max,
         live: state.live.clone(),
-        graph: state.graph.clone(),
+        segments: state.segments.clone(),
+        freezes_next: OnceLock::new(),
         banks: state.banks.iter().map(bank).collect(),
         corrections: corrections.collect(),
         default: state.default.clone(),
@@ -371,8 +295,4 @@ fn store_path(collection: &Path) -> PathBuf {
         path.file_name().and_then(|name| name.to_str()).is_some_and(|name| name.starts_with(STORE))
     };
     folders.filter(is_store).min().unwrap_or_else(|| collection.join(STORE))
-}
-
-fn graph_path(collection: &Path) -> PathBuf {
-    collection.join("graph.bin")
 }

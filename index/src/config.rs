@@ -3,6 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
+use dehub_graph::CodeKind;
 use dehub_vector::{Dim, DimError, Metric};
 use serde::{Deserialize, Serialize};
 
@@ -67,6 +68,78 @@ impl fmt::Display for Name {
     }
 }
 
+/// How the graph keeps vectors. Answers are scored by the vectors themselves under each of these; a coarser
+/// one makes walks cheaper and may cost recall.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Quantization {
+    /// As they are: 4 bytes a dimension.
+    F32,
+    /// In 16 bits: 2 bytes a dimension.
+    Bf16,
+    /// One byte a dimension, and a scale a vector.
+    Int8,
+    /// Projected on the directions in which points and the queries of the banks are long, then one byte a
+    /// direction. Where too many directions count, and under Euclidean, it is [`Quantization::Int8`].
+    Reduced,
+}
+
+impl Quantization {
+    /// Every kind, the finest first.
+    pub const ALL: [Quantization; 4] =
+        [Quantization::F32, Quantization::Bf16, Quantization::Int8, Quantization::Reduced];
+    /// What a collection is made with that asks for none.
+    pub const DEFAULT: Quantization = Quantization::Bf16;
+
+    /// Its name, as it is read.
+    pub fn name(self) -> &'static str {
+        match self {
+            Quantization::F32 => "f32",
+            Quantization::Bf16 => "bf16",
+            Quantization::Int8 => "int8",
+            Quantization::Reduced => "reduced",
+        }
+    }
+
+    /// The kind of code it is kept in.
+    pub(crate) fn code(self) -> CodeKind {
+        match self {
+            Quantization::F32 => CodeKind::F32,
+            Quantization::Bf16 => CodeKind::Bf16,
+            Quantization::Int8 | Quantization::Reduced => CodeKind::Int8,
+        }
+    }
+}
+
+impl Default for Quantization {
+    fn default() -> Quantization {
+        Quantization::DEFAULT
+    }
+}
+
+impl fmt::Display for Quantization {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// A name that no quantization has.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("quantization {found:?} is unknown, wanted f32, bf16, int8 or reduced")]
+pub struct QuantizationError {
+    /// What was given.
+    pub found: String,
+}
+
+impl FromStr for Quantization {
+    type Err = QuantizationError;
+
+    fn from_str(name: &str) -> Result<Quantization, QuantizationError> {
+        let is_it = |kind: &Quantization| kind.name() == name;
+        Quantization::ALL.into_iter().find(is_it).ok_or_else(|| QuantizationError { found: name.to_owned() })
+    }
+}
+
 /// How the graph of a collection is built, and from which size on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct GraphConfig {
@@ -76,15 +149,22 @@ pub struct GraphConfig {
     pub ef_construction: usize,
     /// Below this many kilobytes of vectors a collection has no graph and is scanned exactly.
     pub full_scan_threshold: usize,
+    /// How the graph keeps vectors; the only part that can be changed later.
+    pub quantization: Quantization,
 }
 
 impl Default for GraphConfig {
     fn default() -> GraphConfig {
-        GraphConfig { m: 16, ef_construction: 200, full_scan_threshold: 10_000 }
+        GraphConfig {
+            m: 16,
+            ef_construction: 200,
+            full_scan_threshold: 10_000,
+            quantization: Quantization::DEFAULT,
+        }
     }
 }
 
-/// What a collection is made with. It never changes.
+/// What a collection is made with. It never changes, but for the quantization.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CollectionConfig {
     /// The dimension of every vector.
@@ -148,6 +228,9 @@ pub(crate) struct StoredConfig {
     m: usize,
     ef_construction: usize,
     full_scan_threshold: usize,
+    /// Absent in collections made before there was a choice.
+    #[serde(default)]
+    quantization: Quantization,
 }
 
 /// The layout of keys and values that this version reads and writes.
@@ -155,7 +238,7 @@ pub(crate) const FORMAT: u32 = 2;
 
 impl StoredConfig {
     pub(crate) fn new(config: &CollectionConfig, identity: u64) -> StoredConfig {
-        let GraphConfig { m, ef_construction, full_scan_threshold } = config.graph;
+        let GraphConfig { m, ef_construction, full_scan_threshold, quantization } = config.graph;
         StoredConfig {
             format: FORMAT,
             identity,
@@ -164,6 +247,7 @@ impl StoredConfig {
             m,
             ef_construction,
             full_scan_threshold,
+            quantization,
         }
     }
 
@@ -177,8 +261,9 @@ impl StoredConfig {
     }
 
     pub(crate) fn config(&self) -> Result<CollectionConfig, ConfigError> {
-        let StoredConfig { m, ef_construction, full_scan_threshold, .. } = *self;
-        CollectionConfig::new(self.dim, self.metric, GraphConfig { m, ef_construction, full_scan_threshold })
+        let StoredConfig { m, ef_construction, full_scan_threshold, quantization, .. } = *self;
+        let graph = GraphConfig { m, ef_construction, full_scan_threshold, quantization };
+        CollectionConfig::new(self.dim, self.metric, graph)
     }
 }
 

@@ -2,36 +2,34 @@
 //! itself off, and a build takes no thread from searches.
 
 use std::collections::HashMap;
+use std::ops::Range;
 
 use dehub_graph::{BuildOptions, Points, Segment, build};
-use dehub_vector::{Chunked, Metric};
+use dehub_vector::Chunked;
 
-use crate::GraphConfig;
+use crate::Snapshot;
 
 /// Below this many nodes the build is on one thread, which makes it reproducible.
 const PARALLEL_FROM: usize = 4096;
 
-/// Builds a graph over `rows` of `vectors`, those of the collection `identity`.
-pub(crate) fn build_graph(
-    vectors: &Chunked,
-    rows: impl Iterator<Item = u32>,
-    metric: Metric,
-    config: GraphConfig,
-    identity: u64,
-) -> Segment {
-    let groups = group_equal(vectors, rows);
+/// Builds a graph over the points of `snapshot` with these rows, for the collection `identity`.
+pub(crate) fn build_graph(snapshot: &Snapshot, rows: Range<u32>, identity: u64) -> Segment {
+    let (vectors, config) = (&snapshot.vectors, snapshot.config());
+    let covered = rows.end;
+    let groups = group_equal(vectors, snapshot.live.within(rows));
     let vector = |row: u32| vectors.row(row as usize);
-    let points = Points { metric, dim: vectors.width(), groups: &groups, vector: &vector };
+    let points = Points { metric: config.metric, dim: vectors.width(), groups: &groups, vector: &vector };
     let threads = match std::thread::available_parallelism() {
         Ok(threads) if groups.len() >= PARALLEL_FROM => threads.get(),
         _ => 1,
     };
     let options = BuildOptions {
-        m: config.m,
-        ef_construction: config.ef_construction,
+        m: config.graph.m,
+        ef_construction: config.graph.ef_construction,
+        code: config.graph.quantization.code(),
         threads,
         identity,
-        covered: u32::try_from(vectors.len()).expect("rows are numbered by u32"),
+        covered,
         ..BuildOptions::default()
     };
     build(&points, &options)

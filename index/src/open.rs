@@ -26,25 +26,13 @@ use crate::{
 };
 
 /// Reads everything but ids, payloads and texts, and checks that it fits together.
-pub(crate) fn load(path: &Path, store: &Store, graph_path: &Path) -> Result<State, OpenError> {
+pub(crate) fn load(path: &Path, store: &Store) -> Result<State, OpenError> {
     let (config, identity) = read_config(path, store)?;
     let mut state = State::new(config, identity);
-    let kept = fill(&mut state, store).map_err(|source| OpenError::Read { path: path.to_owned(), source })?;
-    let owner = Owner {
-        identity: state.identity,
-        config: &state.config,
-        rows: state.row_count(),
-        live: &state.live,
-        kept: &kept,
-    };
-    state.graph = match graph_file::read(graph_path, &owner) {
-        Ok(graph) => graph.map(Arc::new),
-        Err(error) => {
-            let file = graph_path.display();
-            tracing::warn!(%file, %error, "the graph file is set aside; the graph will be rebuilt");
-            None
-        }
-    };
+    fill(&mut state, store).map_err(|source| OpenError::Read { path: path.to_owned(), source })?;
+    let owner =
+        Owner { identity: state.identity, config: &state.config, rows: state.row_count(), live: &state.live };
+    state.segments = graph_file::read_all(path, &owner);
     Ok(state)
 }
 
@@ -62,16 +50,14 @@ fn read_config(path: &Path, store: &Store) -> Result<(CollectionConfig, u64), Op
     Ok((config, stored.identity()))
 }
 
-/// Fills the state; gives the rows whose vectors are kept, those of deleted points included.
-fn fill(state: &mut State, store: &Store) -> Result<RowSet, ReadError> {
+fn fill(state: &mut State, store: &Store) -> Result<(), ReadError> {
     let counters = store.get(META, COUNTERS_KEY)?;
     state.counters = counters.map_or(Ok(Counters::default()), |bytes| from_json(META, &bytes))?;
-    let kept = read_points(state, store)?;
+    read_points(state, store)?;
     read_banks(state, store)?;
     read_corrections(state, store)?;
     read_sets(state, store)?;
-    read_choices(state, store)?;
-    Ok(kept)
+    read_choices(state, store)
 }
 
 /// The default correction, the quarantine and the policy of the live bank.
@@ -102,7 +88,7 @@ fn read_choices(state: &mut State, store: &Store) -> Result<(), ReadError> {
     Ok(())
 }
 
-fn read_points(state: &mut State, store: &Store) -> Result<RowSet, ReadError> {
+fn read_points(state: &mut State, store: &Store) -> Result<(), ReadError> {
     let dim = state.config.dim.get();
     let mut kept = RowSet::default();
     let gone = Vector::stored(&vec![0.0; dim]);
@@ -127,7 +113,7 @@ fn read_points(state: &mut State, store: &Store) -> Result<RowSet, ReadError> {
             return Err(damaged(IDS, format!("row {row} has no vector or two ids")).into());
         }
     }
-    Ok(kept)
+    Ok(())
 }
 
 fn read_banks(state: &mut State, store: &Store) -> Result<(), ReadError> {

@@ -1,5 +1,6 @@
 //! A set of rows as bits, shared like the rows themselves.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 /// A set of row numbers. A clone is shared until one of the two changes.
@@ -47,13 +48,37 @@ impl RowSet {
 
     /// The rows, ascending.
     pub(crate) fn iter(&self) -> impl Iterator<Item = u32> + '_ {
-        (0_u32..).zip(self.words.iter()).flat_map(|(place, &word)| {
+        self.within(0..u32::MAX)
+    }
+
+    /// How many of `rows` are in the set.
+    pub(crate) fn count(&self, rows: Range<u32>) -> usize {
+        self.words_within(rows).map(|(_, word)| word.count_ones() as usize).sum()
+    }
+
+    /// Those of `rows` that are in the set, ascending.
+    pub(crate) fn within(&self, rows: Range<u32>) -> impl Iterator<Item = u32> + '_ {
+        self.words_within(rows).flat_map(|(place, word)| {
             let mut rest = word;
             std::iter::from_fn(move || {
                 let bit = rest.trailing_zeros();
                 rest &= rest.wrapping_sub(1);
                 (bit < 64).then(|| place * 64 + bit)
             })
+        })
+    }
+
+    /// The words over `rows` with their places, without the bits of other rows.
+    fn words_within(&self, rows: Range<u32>) -> impl Iterator<Item = (u32, u64)> + '_ {
+        let end = self.words.len().min(rows.end.div_ceil(64) as usize);
+        let words = &self.words[(rows.start as usize / 64).min(end)..end];
+        (rows.start / 64..).zip(words).map(move |(place, &word)| {
+            // The bits from one row of the word on.
+            let from = |row: u32| match row.saturating_sub(place * 64) {
+                bit @ 0..64 => u64::MAX << bit,
+                _ => 0,
+            };
+            (place, word & from(rows.start) & !from(rows.end))
         })
     }
 }
@@ -76,7 +101,9 @@ mod tests {
 
     proptest! {
         #[test]
-        fn it_is_the_set_a_tree_would_be(changes in prop::collection::vec((any::<bool>(), 0_u32..300), 0..200)) {
+        fn it_is_the_set_a_tree_would_be(
+            changes in prop::collection::vec((any::<bool>(), 0_u32..300), 0..200), from in 0_u32..300, to in 0_u32..400
+        ) {
             let (mut bits, mut tree) = (RowSet::default(), BTreeSet::new());
             for (add, row) in changes {
                 if add {
@@ -87,6 +114,11 @@ mod tests {
             }
             prop_assert_eq!(bits.len(), tree.len());
             prop_assert!(bits.iter().eq(tree.iter().copied()));
+            for rows in [0..300, 5..5, 63..64, 64..130, from..to, 200..u32::MAX] {
+                let rows = rows.start.min(rows.end)..rows.end;
+                prop_assert!(bits.within(rows.clone()).eq(tree.range(rows.clone()).copied()));
+                prop_assert_eq!(bits.count(rows.clone()), tree.range(rows).count());
+            }
         }
     }
 }

@@ -1,7 +1,8 @@
 //! What a reader sees: one state of a collection that never changes under it.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::ops::Range;
+use std::sync::OnceLock;
 
 use dehub_graph::Segment;
 use dehub_store::OwnedView;
@@ -13,6 +14,7 @@ use crate::record::{
     ENTRIES, IDS, POINTS, damaged, id_key, pair_key, read_id, read_point, read_u32, row_key,
 };
 use crate::row_set::RowSet;
+use crate::segments::Segments;
 use crate::{
     BankInfo, CollectionConfig, Correction, DefaultCorrection, EntryInput, HeldPoint, HubRule, LiveBank,
     Name, Point, ReadError,
@@ -29,7 +31,9 @@ pub struct Snapshot {
     /// A bound on every vector's length.
     pub(crate) norm_max: f32,
     pub(crate) live: RowSet,
-    pub(crate) graph: Option<Arc<Segment>>,
+    pub(crate) segments: Segments,
+    /// What is to be frozen next, once it was asked for.
+    pub(crate) freezes_next: OnceLock<Option<Range<u32>>>,
     pub(crate) banks: BTreeMap<Name, (BankInfo, Bank)>,
     pub(crate) corrections: BTreeMap<Name, Correction>,
     pub(crate) default: Option<DefaultCorrection>,
@@ -47,6 +51,8 @@ pub struct GalleryInfo {
     pub points: usize,
     /// Nodes of the graph, if there is one; points with equal vectors share a node.
     pub graph_nodes: Option<usize>,
+    /// The segments it consists of, which are walked one after the other.
+    pub segments: usize,
     /// Points not in the graph yet, which every graph search scans exactly.
     pub delta: usize,
     /// Rows of the graph whose points are deleted: roads that are no answers.
@@ -92,17 +98,23 @@ impl Snapshot {
     /// The gallery in numbers.
     pub fn gallery(&self) -> GalleryInfo {
         let points = self.len();
-        let Some(graph) = &self.graph else {
-            return GalleryInfo { points, graph_nodes: None, delta: 0, dead: 0 };
-        };
-        let delta = (graph.covered()..self.row_count()).filter(|&row| self.is_live(row)).count();
-        let dead = graph.rows().len() + delta - points;
-        GalleryInfo { points, graph_nodes: Some(graph.node_count()), delta, dead }
+        if self.segments.is_empty() {
+            return GalleryInfo { points, graph_nodes: None, segments: 0, delta: 0, dead: 0 };
+        }
+        let inside: usize = self.segments.iter().map(|frozen| self.live.count(frozen.rows.clone())).sum();
+        let frozen: usize = self.segments().map(|graph| graph.rows().len()).sum();
+        GalleryInfo {
+            points,
+            graph_nodes: Some(self.segments().map(Segment::node_count).sum()),
+            segments: self.segments.iter().len(),
+            delta: points - inside,
+            dead: frozen - inside,
+        }
     }
 
     /// Whether a walk is possible.
     pub fn has_graph(&self) -> bool {
-        self.graph.is_some()
+        !self.segments.is_empty()
     }
 
     /// The vector of a row, as stored.

@@ -4,7 +4,6 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use dehub_graph::Segment;
 use dehub_normalize::{Activation, BankKind, Method, Statistic, Term};
 use dehub_vector::{Chunked, Metric, PointId, Vector};
 
@@ -13,6 +12,7 @@ use crate::correction::{Column, Correction, CorrectionInfo, Source};
 use crate::quarantine::Quarantine;
 use crate::record::{CorrectionRecord, Counters, SetKind, SetRecord};
 use crate::row_set::RowSet;
+use crate::segments::Segments;
 use crate::{CollectionConfig, DefaultCorrection, LiveBank, Name};
 
 /// Everything the store holds that answers depend on, but for ids, payloads and texts.
@@ -32,7 +32,7 @@ pub(crate) struct State {
     pub(crate) default: Option<DefaultCorrection>,
     pub(crate) quarantine: Quarantine,
     pub(crate) live_bank: Option<LiveBank>,
-    pub(crate) graph: Option<Arc<Segment>>,
+    pub(crate) segments: Segments,
 }
 
 /// What one fitted statistic or gate serves.
@@ -111,7 +111,7 @@ impl State {
             default: None,
             quarantine: Quarantine::default(),
             live_bank: None,
-            graph: None,
+            segments: Segments::default(),
         }
     }
 

@@ -22,16 +22,20 @@ impl Snapshot {
         limit: usize,
         effort: usize,
     ) -> Option<Vec<Candidate>> {
-        let graph = self.graph.as_deref()?;
+        if !self.has_graph() {
+            return None;
+        }
         let width = Width { effort: effort.max(limit), keep: limit.saturating_mul(RESCORED) };
-        let found = if variant.is_raw() {
-            graph.walk(query.as_slice(), &RawRows(self), width)
-        } else {
-            graph.walk(query.as_slice(), &CorrectedRows { snapshot: self, variant }, width)
-        };
+        let found = self.segments().flat_map(|graph| {
+            let found = if variant.is_raw() {
+                graph.walk(query.as_slice(), &RawRows(self), width)
+            } else {
+                graph.walk(query.as_slice(), &CorrectedRows { snapshot: self, variant }, width)
+            };
+            found.candidates.into_iter().map(|candidate| candidate.row)
+        });
         let mut best = TopK::new(limit);
-        let recent = (graph.covered()..self.row_count()).filter(|&row| self.is_live(row));
-        for row in found.candidates.iter().map(|candidate| candidate.row).chain(recent) {
+        for row in found.chain(self.delta_rows()) {
             best.push(Candidate::new(variant.score(self.similarity(query, row), row), row));
         }
         Some(best.into_sorted())

@@ -4,6 +4,8 @@ use std::path::PathBuf;
 
 use clap::{ArgGroup, Args, Parser, Subcommand, ValueEnum};
 
+use dehub_index::Quantization;
+
 use crate::commands::live::seconds;
 
 /// Vector retrieval that corrects for hubs.
@@ -40,6 +42,8 @@ pub(crate) enum Command {
     Import(Import),
     /// Add reference vectors to a bank, remove or weaken them, or drop the bank.
     Bank(Bank),
+    /// Freeze all points to one segment of the graph, and change how it keeps vectors.
+    Freeze(Freeze),
     /// Copy a cosine collection with its points moved away from what crowds around them in two banks.
     Rewrite(Rewrite),
     /// Fit hubness corrections from a bank. They serve only those who ask for them, but for the default.
@@ -89,6 +93,19 @@ pub(crate) struct Create {
     /// Kilobytes of vectors below which the collection has no graph and is scanned exactly.
     #[arg(long, default_value_t = 10_000)]
     pub full_scan_threshold: usize,
+    /// How the graph keeps vectors: f32, bf16, int8, or reduced (int8 of a projection on fewer dimensions).
+    /// Answers are scored by the vectors themselves under each.
+    #[arg(long, value_name = "KIND", default_value_t = Quantization::DEFAULT)]
+    pub quantization: Quantization,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Freeze {
+    /// The collection.
+    pub collection: String,
+    /// How the graph is to keep vectors from now on: f32, bf16, int8 or reduced [default: as before].
+    #[arg(long, value_name = "KIND")]
+    pub quantization: Option<Quantization>,
 }
 
 /// A file of vectors, and how to read it.

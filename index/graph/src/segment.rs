@@ -146,6 +146,11 @@ impl Segment {
         self.header.code
     }
 
+    /// The bytes a node's vector takes; 0 without nodes.
+    pub fn vector_bytes(&self) -> usize {
+        self.sections[section::CODES].len().checked_div(self.node_count()).unwrap_or(0)
+    }
+
     /// The size of its file.
     pub fn byte_len(&self) -> usize {
         self.bytes.as_slice().len()

@@ -9,6 +9,7 @@ mod defaults;
 mod live;
 mod points;
 mod prepared;
+mod quantization;
 mod quarantine;
 mod refit;
 mod sets;

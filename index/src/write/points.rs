@@ -60,16 +60,12 @@ impl Draft<'_> {
         Ok(Receipt { sequence: self.next.counters.sequence, added: 0, replaced: 0, deleted })
     }
 
-    /// Takes rows out of the gallery and out of the store. Vectors that walks go over are kept until
-    /// the next graph does without.
+    /// Takes rows out of the gallery and out of the store. Walks go over them by the codes in the graph.
     fn forget(&mut self, gone: &[u32]) {
-        let walked = self.next.graph.as_ref().map_or(0, |graph| graph.covered());
         for &row in gone {
             self.next.live.remove(row);
             self.visible.delete(POINTS, &row_key(row));
-            if row >= walked {
-                self.visible.delete(VECTORS, &row_key(row));
-            }
+            self.visible.delete(VECTORS, &row_key(row));
             for (&number, set) in &self.next.sets {
                 match set.fitted {
                     Fitting::Column { .. } => self.visible.delete(STATES, &pair_key(number, row)),

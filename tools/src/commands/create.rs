@@ -15,6 +15,7 @@ pub(crate) fn run(context: &Context, command: &Create) -> anyhow::Result<Outcome
         m: command.m,
         ef_construction: command.ef_construction,
         full_scan_threshold: command.full_scan_threshold,
+        quantization: command.quantization,
     };
     let config = CollectionConfig::new(command.dim, metric, graph)?;
     context.catalogue.create(&name, config)?;

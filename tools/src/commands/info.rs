@@ -1,6 +1,6 @@
 //! `dehub info`.
 
-use dehub_index::{Collection, Correction, FitInput, Name, PendingFit};
+use dehub_index::{Collection, Correction, FitInput, Name, PendingFit, SegmentInfo};
 use serde_json::{Value, json};
 
 use super::default::{default_json, describe_default};
@@ -83,8 +83,10 @@ fn to_json(name: &str, collection: &Collection) -> Value {
             "m": config.graph.m,
             "ef_construction": config.graph.ef_construction,
             "full_scan_threshold": config.graph.full_scan_threshold,
+            "quantization": config.graph.quantization.name(),
             "nodes": gallery.graph_nodes,
             "delta": gallery.delta,
+            "segments": snapshot.segment_infos().iter().map(segment_json).collect::<Vec<_>>(),
         },
         "banks": banks,
         "corrections": corrections,
@@ -96,6 +98,17 @@ fn to_json(name: &str, collection: &Collection) -> Value {
         },
         "live": snapshot.live_bank().map(policy_json),
         "bytes_on_disk": collection.bytes_on_disk(),
+    })
+}
+
+pub(super) fn segment_json(segment: &SegmentInfo) -> Value {
+    json!({
+        "nodes": segment.nodes,
+        "points": segment.points,
+        "dead": segment.dead,
+        "quantization": segment.quantization.name(),
+        "vector_bytes": segment.vector_bytes,
+        "bytes": segment.bytes,
     })
 }
 
@@ -135,6 +148,7 @@ fn describe(name: &str, collection: &Collection) -> String {
         snapshot.sequence(),
         collection.bytes_on_disk() / 1024,
     );
+    text += &segments(&snapshot.segment_infos());
     let banks = snapshot.banks().map(|bank| {
         vec![
             bank.name.to_string(),
@@ -174,4 +188,17 @@ fn describe(name: &str, collection: &Collection) -> String {
         text += &format!("\nlive: {}\n", describe_policy(Some(policy)));
     }
     text
+}
+
+/// A line a segment, if there are any.
+fn segments(infos: &[SegmentInfo]) -> String {
+    let line = |info: &SegmentInfo| {
+        let counts = [info.points, info.dead, info.nodes, info.vector_bytes].map(|count| count.to_string());
+        std::iter::once(info.quantization.to_string()).chain(counts).collect()
+    };
+    if infos.is_empty() {
+        return String::new();
+    }
+    let head = ["segment", "points", "dead", "nodes", "bytes a vector"];
+    format!("\n{}", table(&head, 1, infos.iter().map(line).collect::<Vec<_>>()))
 }

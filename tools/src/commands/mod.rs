@@ -10,6 +10,7 @@ pub(crate) mod drift;
 pub(crate) mod eval;
 mod exposure;
 pub(crate) mod fit;
+pub(crate) mod freeze;
 pub(crate) mod hubs;
 pub(crate) mod import;
 pub(crate) mod info;

@@ -1,0 +1,112 @@
+//! Freezing points to segments of the graph, beside reads and writes.
+
+use std::ops::Range;
+use std::sync::{MutexGuard, PoisonError};
+
+use crate::graph::build_graph;
+use crate::graph_file;
+use crate::segments::Frozen;
+use crate::{Collection, Quantization, Snapshot, WriteError};
+
+/// What became of a request to build the graph.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum GraphBuild {
+    /// The graph is up to date, or the collection is too small for one.
+    NotDue,
+    /// It was brought up to date and is in use.
+    Built {
+        /// The nodes of all its segments.
+        nodes: usize,
+    },
+}
+
+impl Collection {
+    /// Brings the graph up to date when the collection is large enough for one and too many points are outside
+    /// it, too many in it are deleted, or it keeps vectors otherwise than asked for. Each segment is in
+    /// use as soon as it is frozen. Reads and writes go on meanwhile.
+    pub fn build_graph_if_due(&self) -> Result<GraphBuild, WriteError> {
+        let _one_at_a_time = self.lock_freezing();
+        let mut snapshot = self.snapshot();
+        let mut outcome = GraphBuild::NotDue;
+        while let Some(rows) = snapshot.freezes_next() {
+            self.freeze_rows(&snapshot, &rows)?;
+            snapshot = self.snapshot();
+            outcome = GraphBuild::Built { nodes: node_count(&snapshot) };
+        }
+        Ok(outcome)
+    }
+
+    /// Whether [`Collection::build_graph_if_due`] would build.
+    pub fn is_graph_due(&self) -> bool {
+        self.snapshot().freezes_next().is_some()
+    }
+
+    /// Freezes all points to one segment, due or not, if the collection is large enough for a graph. Reads
+    /// and writes go on meanwhile.
+    pub fn freeze(&self) -> Result<GraphBuild, WriteError> {
+        let _one_at_a_time = self.lock_freezing();
+        let snapshot = self.snapshot();
+        if !snapshot.config().wants_graph(snapshot.len()) || snapshot.is_one_segment() {
+            return Ok(GraphBuild::NotDue);
+        }
+        self.freeze_rows(&snapshot, &(0..snapshot.row_count()))?;
+        Ok(GraphBuild::Built { nodes: node_count(&self.snapshot()) })
+    }
+
+    /// Keeps vectors so in segments that are frozen from now on; those there are become due.
+    pub fn set_quantization(&self, quantization: Quantization) -> Result<(), WriteError> {
+        self.write(|draft| {
+            draft.set_quantization(quantization);
+            Ok(())
+        })
+    }
+
+    fn lock_freezing(&self) -> MutexGuard<'_, ()> {
+        self.freezing.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Makes one segment of the points with these rows, and puts it in the place of those over them.
+    fn freeze_rows(&self, snapshot: &Snapshot, rows: &Range<u32>) -> Result<(), WriteError> {
+        let identity = self.lock().identity;
+        let quantization = snapshot.config().graph.quantization;
+        let frozen = if snapshot.live.count(rows.clone()) == 0 {
+            None
+        } else {
+            let path = graph_file::path(&self.folder, rows, quantization);
+            let built = build_graph(snapshot, rows.clone(), identity);
+            built.write(&path).map_err(WriteError::GraphFile)?;
+            drop(built);
+            // From its file, so that its memory can be taken from it and given back.
+            let graph = graph_file::map(&self.folder, (rows, quantization), identity, snapshot.config());
+            let graph = graph.map_err(WriteError::GraphFile)?;
+            Some(Frozen { rows: rows.clone(), quantization, graph })
+        };
+        let mut state = self.lock();
+        state.segments = state.segments.with(rows, frozen);
+        self.publish(&state);
+        let segments = state.segments.clone();
+        drop(state);
+        graph_file::remove_others(&self.folder, &segments);
+        Ok(())
+    }
+}
+
+fn node_count(snapshot: &Snapshot) -> usize {
+    snapshot.segments().map(dehub_graph::Segment::node_count).sum()
+}
+
+impl Snapshot {
+    /// The rows to freeze next, if any are due.
+    pub(crate) fn freezes_next(&self) -> Option<Range<u32>> {
+        let find = || self.segments.due(&self.live, self.row_count(), &self.config);
+        self.freezes_next.get_or_init(find).clone()
+    }
+
+    /// Whether all points, and no deleted ones, are in one segment that keeps vectors as asked for.
+    fn is_one_segment(&self) -> bool {
+        let gallery = self.gallery();
+        let as_asked =
+            self.segments.iter().all(|frozen| frozen.quantization == self.config.graph.quantization);
+        gallery.segments == 1 && gallery.delta == 0 && gallery.dead == 0 && as_asked
+    }
+}
