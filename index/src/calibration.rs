@@ -1,0 +1,105 @@
+//! What the ways of searching a collection cost and find, measured against exact answers: what the choice
+//! between them and of an effort rests on. Derived, and never needed for a right answer.
+
+use serde::{Deserialize, Serialize};
+
+use crate::{Name, Snapshot};
+
+/// The ways of searching one collection, for each of its rankings.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Calibration {
+    /// What the figures hold for.
+    pub subject: CalibrationSubject,
+    /// The machine that the times were taken on, as [`machine`] says it.
+    pub machine: String,
+    /// How many queries were asked.
+    pub queries: usize,
+    /// How many points each was asked for.
+    pub limit: usize,
+    /// The bank they were entries of; `None` if they were points, each left out of its own answer.
+    pub bank: Option<Name>,
+    /// The raw ranking first, then the corrections.
+    pub rankings: Vec<Calibrated>,
+}
+
+/// The segments and corrections of a state; as long as they are the same, a calibration holds.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct CalibrationSubject {
+    /// The rows each segment covers and its nodes.
+    pub segments: Vec<(u32, usize)>,
+    /// The corrections, as `name@version`.
+    pub corrections: Vec<String>,
+}
+
+/// One ranking, searched in every way.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Calibrated {
+    /// The correction, as `name@version`; `None` for raw.
+    pub correction: Option<String>,
+    /// The exact scan, by how many queries are asked together.
+    pub exact: Vec<Cost>,
+    /// The walk, by effort.
+    pub walk: Vec<Step>,
+    /// The scan of the codes, by how many candidates are kept; none without codes to scan.
+    pub sweep: Vec<Step>,
+}
+
+/// What a query costs among others.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Cost {
+    /// How many were asked together.
+    pub queries: usize,
+    /// Microseconds a query.
+    pub micros: f64,
+}
+
+/// What one setting finds and costs.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Step {
+    /// The effort of a walk, or the candidates of a scan of codes.
+    pub setting: usize,
+    /// The share of the exact answers that it finds.
+    pub recall: f64,
+    /// What it costs.
+    pub costs: Vec<Cost>,
+}
+
+impl CalibrationSubject {
+    /// Of a snapshot.
+    pub fn of(snapshot: &Snapshot) -> CalibrationSubject {
+        let segments = snapshot.segments().map(|segment| (segment.covered(), segment.node_count()));
+        let corrections = snapshot.corrections().map(|correction| {
+            let info = correction.info();
+            format!("{}@{}", info.name, info.version)
+        });
+        CalibrationSubject { segments: segments.collect(), corrections: corrections.collect() }
+    }
+}
+
+impl Calibration {
+    /// The figures of a ranking; `None` if it was not there.
+    pub fn of(&self, correction: Option<&str>) -> Option<&Calibrated> {
+        self.rankings.iter().find(|ranking| ranking.correction.as_deref() == correction)
+    }
+}
+
+/// Microseconds of a query among `queries`, between those measured on a line in the logarithm of their number.
+#[expect(clippy::cast_precision_loss, reason = "a count of queries is far below 2^53")]
+pub fn cost_among(costs: &[Cost], queries: usize) -> Option<f64> {
+    let place = costs.partition_point(|cost| cost.queries < queries);
+    match (place.checked_sub(1).and_then(|before| costs.get(before)), costs.get(place)) {
+        (Some(before), Some(after)) => {
+            let log = |queries: usize| (queries as f64).ln();
+            let share = (log(queries) - log(before.queries)) / (log(after.queries) - log(before.queries));
+            Some(before.micros + share * (after.micros - before.micros))
+        }
+        (one, other) => one.or(other).map(|cost| cost.micros),
+    }
+}
+
+/// The processor and what of it the kernels use.
+pub fn machine() -> String {
+    let kernels = dehub_vector::Kernels::best().name;
+    let threads = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+    format!("{kernels}, {threads} threads")
+}
