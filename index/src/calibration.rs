@@ -14,11 +14,9 @@ pub struct Calibration {
     pub machine: String,
     /// How many queries were asked.
     pub queries: usize,
-    /// How many points each was asked for.
-    pub limit: usize,
     /// The bank they were entries of; `None` if they were points, each left out of its own answer.
     pub bank: Option<Name>,
-    /// The raw ranking first, then the corrections.
+    /// The raw ranking first, then the corrections, each for a few limits.
     pub rankings: Vec<Calibrated>,
 }
 
@@ -36,12 +34,14 @@ pub struct CalibrationSubject {
 pub struct Calibrated {
     /// The correction, as `name@version`; `None` for raw.
     pub correction: Option<String>,
+    /// How many points each query asked for.
+    pub limit: usize,
     /// The exact scan, by how many queries are asked together.
     pub exact: Vec<Cost>,
     /// The walk, by effort.
     pub walk: Vec<Step>,
     /// The scan of the codes, by how many candidates are kept; none without codes to scan.
-    pub sweep: Vec<Step>,
+    pub codes: Vec<Step>,
 }
 
 /// What a query costs among others.
@@ -77,9 +77,10 @@ impl CalibrationSubject {
 }
 
 impl Calibration {
-    /// The figures of a ranking; `None` if it was not there.
-    pub fn of(&self, correction: Option<&str>) -> Option<&Calibrated> {
-        self.rankings.iter().find(|ranking| ranking.correction.as_deref() == correction)
+    /// The figures of a ranking for a limit; `None` if it was not measured.
+    pub fn of(&self, correction: Option<&str>, limit: usize) -> Option<&Calibrated> {
+        let is_it = |it: &&Calibrated| it.correction.as_deref() == correction && it.limit == limit;
+        self.rankings.iter().find(is_it)
     }
 }
 

@@ -231,6 +231,17 @@ impl Collection {
         self.write(|draft| draft.drop_correction(name))
     }
 
+    /// Keeps what the ways of searching were measured to find and to cost. No answer changes, and no sequence.
+    pub fn set_calibration(&self, calibration: Calibration) -> Result<(), WriteError> {
+        let mut state = self.lock();
+        let mut batch = Batch::default();
+        batch.put(META, CALIBRATION_KEY, &to_json(&calibration));
+        self.store.commit(batch, Durability::Relaxed)?;
+        state.calibration = Some(Arc::new(calibration));
+        self.publish(&state);
+        Ok(())
+    }
+
     /// The bytes of the collection's files.
     pub fn bytes_on_disk(&self) -> u64 {
         let graph: usize = self.snapshot().segments().map(Segment::byte_len).sum();
@@ -282,6 +293,7 @@ fn snapshot(store: &Arc<Store>, state: &State) -> Snapshot {
         default: state.default.clone(),
         quarantine: state.quarantine.clone(),
         live_bank: state.live_bank.clone(),
+        calibration: state.calibration.clone(),
     }
 }
 

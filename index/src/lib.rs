@@ -8,6 +8,7 @@
 mod alarm;
 mod background;
 mod bank;
+mod calibration;
 mod catalogue;
 mod collection;
 mod config;
@@ -40,6 +41,7 @@ mod write;
 
 pub use alarm::{HubAlarm, HubRule, PointAlarm};
 pub use bank::{BANK_ENTRIES_MAX, BankInfo, BankUpdate, EntryInput, EntrySelector, WEIGHT_MAX};
+pub use calibration::{Calibrated, Calibration, CalibrationSubject, Cost, Step, cost_among, machine};
 pub use catalogue::{Catalogue, CatalogueError};
 pub use collection::Collection;
 pub use config::{

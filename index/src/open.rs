@@ -15,7 +15,7 @@ use crate::graph_file::Owner;
 use crate::quarantine::HeldRecord;
 use crate::record::{
     BANKS, BankRecord, CONFIG_KEY, CORRECTIONS, COUNTERS_KEY, CorrectionRecord, Counters, DEFAULT_KEY,
-    ENTRIES, HELD_PREFIX, IDS, LIVE_KEY, META, POTENTIALS, RULE_KEY, SETS, STATES, SetKind, SetRecord,
+    CALIBRATION_KEY, ENTRIES, HELD_PREFIX, IDS, LIVE_KEY, META, POTENTIALS, RULE_KEY, SETS, STATES, SetKind, SetRecord,
     VECTORS, WEIGHTS, damaged, from_json, pair_key, read_id, read_list, read_pair, read_u32, read_vector,
 };
 use crate::row_set::RowSet;
@@ -78,6 +78,10 @@ fn read_choices(state: &mut State, store: &Store) -> Result<(), ReadError> {
     if let Some(policy) = state.live_bank.as_ref().filter(|policy| !state.banks.contains_key(&policy.bank)) {
         return Err(damaged(META, format!("the live bank `{}` is not there", policy.bank)).into());
     }
+    // Derived: one that cannot be read is measured again.
+    let calibration = store.get(META, CALIBRATION_KEY)?;
+    state.calibration =
+        calibration.and_then(|bytes| from_json::<Calibration>(META, &bytes).ok()).map(Arc::new);
     let mut held = BTreeMap::new();
     for item in store.scan_prefix(META, HELD_PREFIX) {
         let (key, value) = item?;

@@ -43,6 +43,7 @@ pub(crate) const DEFAULT_KEY: &[u8] = b"default";
 pub(crate) const RULE_KEY: &[u8] = b"quarantine";
 /// → `LiveBank`, if queries are kept.
 pub(crate) const LIVE_KEY: &[u8] = b"live";
+pub(crate) const CALIBRATION_KEY: &[u8] = b"calibration";
 /// Before the key of an id → `HeldRecord`.
 pub(crate) const HELD_PREFIX: &[u8] = b"held/";
 

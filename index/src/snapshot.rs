@@ -16,7 +16,7 @@ use crate::record::{
 use crate::row_set::RowSet;
 use crate::segments::Segments;
 use crate::{
-    BankInfo, CollectionConfig, Correction, DefaultCorrection, EntryInput, HeldPoint, HubRule, LiveBank,
+    BankInfo, Calibration, CollectionConfig, Correction, DefaultCorrection, EntryInput, HeldPoint, HubRule, LiveBank,
     Name, Point, ReadError,
 };
 
@@ -39,6 +39,7 @@ pub struct Snapshot {
     pub(crate) default: Option<DefaultCorrection>,
     pub(crate) quarantine: Quarantine,
     pub(crate) live_bank: Option<LiveBank>,
+    pub(crate) calibration: Option<Arc<Calibration>>,
 }
 
 /// The number, the vector and the weight of a bank entry.
@@ -239,6 +240,11 @@ impl Snapshot {
     /// By what policy queries are kept; `None` if they are not.
     pub fn live_bank(&self) -> Option<&LiveBank> {
         self.live_bank.as_ref()
+    }
+
+    /// What the ways of searching were measured to find and to cost, if they were.
+    pub fn calibration(&self) -> Option<&Calibration> {
+        self.calibration.as_deref()
     }
 
     /// The points in quarantine, in the order of their ids. They are not among [`Snapshot::rows`].

@@ -13,7 +13,7 @@ use crate::quarantine::Quarantine;
 use crate::record::{CorrectionRecord, Counters, SetKind, SetRecord};
 use crate::row_set::RowSet;
 use crate::segments::Segments;
-use crate::{CollectionConfig, DefaultCorrection, LiveBank, Name};
+use crate::{Calibration, CollectionConfig, DefaultCorrection, LiveBank, Name};
 
 /// Everything the store holds that answers depend on, but for ids, payloads and texts.
 #[derive(Debug, Clone)]
@@ -33,6 +33,7 @@ pub(crate) struct State {
     pub(crate) quarantine: Quarantine,
     pub(crate) live_bank: Option<LiveBank>,
     pub(crate) segments: Segments,
+    pub(crate) calibration: Option<Arc<Calibration>>,
 }
 
 /// What one fitted statistic or gate serves.
@@ -112,6 +113,7 @@ impl State {
             quarantine: Quarantine::default(),
             live_bank: None,
             segments: Segments::default(),
+            calibration: None,
         }
     }
 

@@ -1,29 +1,194 @@
-//! Measures a collection's ways of searching against its exact answers, and chooses among them.
+//! Measures a collection's ways of searching beside its exact answers, and chooses among them.
 
 use std::collections::HashSet;
 use std::time::Instant;
 
 use dehub_index::{
-    Calibrated, Calibration, CalibrationSubject, Collection, Cost, Name, Snapshot, Step, cost_among, machine,
+    Calibrated, Calibration, CalibrationSubject, Collection, Cost, Name, Snapshot, Step, WriteError, cost_among,
+    machine,
 };
 
+use crate::plan::Engine;
 use crate::query::{Query, Ranking, Search, Settings, Source};
-use crate::{QueryError, Response, run};
+use crate::{BankKind, QueryError, run};
 
-/// Queries that are asked: the error of a recall of .99 is then about .002.
+/// Queries that are asked. A recall of .99 is then known to about .002.
 const QUERIES: usize = 256;
 
-/// Points that each is asked for.
-const LIMIT: usize = 10;
+/// Points that each is asked for: first the usual number, then many.
+const LIMITS: [usize; 2] = [10, 100];
 
 /// Efforts of walks, and candidates of scans of codes. None is tried after one that finds [`ENOUGH`].
-const SETTINGS: [usize; 9] = [16, 32, 48, 64, 96, 128, 192, 320, 512];
+const SETTINGS: [usize; 10] = [16, 32, 48, 64, 96, 128, 192, 320, 512, 1024];
 
-/// A recall that no more is asked of.
+/// A recall beyond which no more is tried.
 const ENOUGH: f64 = 0.9995;
 
-/// Queries asked together, where that matters.
+/// How many queries are asked together, where that matters.
 const TOGETHER: [usize; 3] = [1, 16, QUERIES];
 
-/// Calls for one query that are timed.
-const ALONE: usize = 24;
+/// Calls that are timed where fewer queries than there are go together.
+const CALLS: usize = 16;
+
+/// Why a calibration was not made.
+#[derive(Debug, thiserror::Error)]
+pub enum CalibrateError {
+    /// A search failed.
+    #[error(transparent)]
+    Search(#[from] QueryError),
+    /// It could not be kept.
+    #[error(transparent)]
+    Write(#[from] WriteError),
+}
+
+/// Whether a collection has a graph whose ways of searching, or a correction whose, were not measured, or on
+/// another machine.
+pub fn is_calibration_due(snapshot: &Snapshot) -> bool {
+    let holds = |calibration: &Calibration| {
+        calibration.subject == CalibrationSubject::of(snapshot) && calibration.machine == machine()
+    };
+    snapshot.has_graph() && !snapshot.calibration().is_some_and(holds)
+}
+
+/// Measures what is due and keeps it; tells whether something was.
+pub fn calibrate_if_due(collection: &Collection) -> Result<bool, CalibrateError> {
+    let snapshot = collection.snapshot();
+    if !is_calibration_due(&snapshot) {
+        return Ok(false);
+    }
+    collection.set_calibration(calibrate(&snapshot)?)?;
+    Ok(true)
+}
+
+/// Measures every ranking of a snapshot, but takes over what an earlier calibration of the same segments says.
+fn calibrate(snapshot: &Snapshot) -> Result<Calibration, QueryError> {
+    let subject = CalibrationSubject::of(snapshot);
+    let earlier = snapshot
+        .calibration()
+        .filter(|earlier| earlier.subject.segments == subject.segments && earlier.machine == machine());
+    let (bank, sources) = sample(snapshot)?;
+    let names = std::iter::once(None).chain(snapshot.corrections().map(|correction| Some(correction.info())));
+    let mut rankings = Vec::new();
+    for info in names {
+        let label = info.map(|info| format!("{}@{}", info.name, info.version));
+        let ranking = info.map_or(Ranking::Raw, |info| Ranking::corrected(info.name.as_str()));
+        for limit in LIMITS.map(|limit| limit.min(snapshot.len())) {
+            let known = earlier.and_then(|earlier| earlier.of(label.as_deref(), limit)).cloned();
+            let measure = || Measure { snapshot, sources: &sources, ranking: &ranking, limit }.all(label.clone());
+            rankings.push(known.map_or_else(measure, Ok)?);
+        }
+    }
+    Ok(Calibration { subject, machine: machine(), queries: sources.len(), bank, rankings })
+}
+
+/// Queries to ask: entries of the largest query bank; without one, points, each left out of its own answer.
+fn sample(snapshot: &Snapshot) -> Result<(Option<Name>, Vec<Source>), QueryError> {
+    let banks = snapshot.banks().filter(|bank| bank.kind == BankKind::Query && bank.entries > 0);
+    if let Some(bank) = banks.max_by_key(|bank| bank.entries) {
+        let queries = snapshot.bank_queries(&bank.name, QUERIES);
+        let sources = queries.iter().map(|query| Source::Vector(query.as_slice().to_vec())).collect();
+        return Ok((Some(bank.name.clone()), sources));
+    }
+    let rows: Vec<u32> = snapshot.rows().step_by(snapshot.len().div_ceil(QUERIES).max(1)).collect();
+    Ok((None, snapshot.points(&rows)?.into_iter().map(|point| Source::Point(point.id)).collect()))
+}
+
+struct Measure<'a> {
+    snapshot: &'a Snapshot,
+    sources: &'a [Source],
+    ranking: &'a Ranking,
+    limit: usize,
+}
+
+impl Measure<'_> {
+    fn all(&self, correction: Option<String>) -> Result<Calibrated, QueryError> {
+        let exact = self.answers(Search::Exact)?;
+        let walk = self.steps(&exact, |effort| Search::Graph { effort }, &TOGETHER[..1])?;
+        let codes = self.steps(&exact, |candidates| Search::Codes { candidates }, &TOGETHER)?;
+        Ok(Calibrated { correction, limit: self.limit, exact: self.costs(Search::Exact, &TOGETHER)?, walk, codes })
+    }
+
+    /// The settings of one way, up to the first that finds enough.
+    fn steps(
+        &self,
+        exact: &[Vec<u32>],
+        search: impl Fn(usize) -> Search,
+        together: &[usize],
+    ) -> Result<Vec<Step>, QueryError> {
+        let mut steps: Vec<Step> = Vec::new();
+        for setting in SETTINGS.into_iter().filter(|&setting| setting >= self.limit) {
+            if steps.last().is_some_and(|step| step.recall >= ENOUGH) {
+                break;
+            }
+            let recall = recall(&self.answers(search(setting))?, exact);
+            steps.push(Step { setting, recall, costs: self.costs(search(setting), together)? });
+        }
+        Ok(steps)
+    }
+
+    fn queries(&self, search: Search) -> Vec<Query> {
+        let (limit, ranking) = (Some(self.limit), self.ranking.clone());
+        let settings = Settings { limit, ranking, search, ..Settings::default() };
+        self.sources.iter().map(|source| Query { source: source.clone(), settings: settings.clone() }).collect()
+    }
+
+    fn answers(&self, search: Search) -> Result<Vec<Vec<u32>>, QueryError> {
+        let responses = run(self.snapshot, &self.queries(search))?;
+        Ok(responses.iter().map(|response| response.hits.iter().map(|hit| hit.row).collect()).collect())
+    }
+
+    /// What a query takes among as many as `together` says: the median of a few calls.
+    #[expect(clippy::cast_precision_loss, reason = "a count of queries is far below 2^53")]
+    fn costs(&self, search: Search, together: &[usize]) -> Result<Vec<Cost>, QueryError> {
+        let queries = self.queries(search);
+        let mut costs = Vec::new();
+        for &size in together {
+            let calls = queries.chunks(size).take(CALLS).map(|queries| {
+                let start = Instant::now();
+                run(self.snapshot, queries)?;
+                Ok(1e6 * start.elapsed().as_secs_f64() / queries.len() as f64)
+            });
+            let mut times = calls.collect::<Result<Vec<f64>, QueryError>>()?;
+            times.sort_by(f64::total_cmp);
+            costs.push(Cost { queries: size, micros: times.get(times.len() / 2).copied().unwrap_or(0.0) });
+        }
+        Ok(costs)
+    }
+}
+
+#[expect(clippy::cast_precision_loss, reason = "a count of points is far below 2^53")]
+fn recall(found: &[Vec<u32>], exact: &[Vec<u32>]) -> f64 {
+    let hits = found.iter().zip(exact).map(|(found, exact)| {
+        let exact: HashSet<&u32> = exact.iter().collect();
+        found.iter().filter(|row| exact.contains(row)).count()
+    });
+    let wanted: usize = exact.iter().map(Vec::len).sum();
+    if wanted == 0 { 1.0 } else { hits.sum::<usize>() as f64 / wanted as f64 }
+}
+
+/// The cheapest way to find `target` of the exact answers for so many queries that ask for `limit` points, and
+/// the recall it was measured to have; `None` if the ranking was not measured.
+pub(crate) fn cheapest(
+    calibration: &Calibration,
+    correction: Option<&str>,
+    (limit, queries): (usize, usize),
+    target: f64,
+) -> Option<(Engine, f64)> {
+    let measured = calibration.rankings.iter().filter(|it| it.correction.as_deref() == correction);
+    let calibrated = measured.clone().find(|it| it.limit >= limit).or_else(|| measured.last())?;
+    // Beyond what was measured, a setting grows with what is asked for.
+    let setting = |step: &Step| step.setting * limit.div_ceil(calibrated.limit);
+    let factor = |step: &Step| setting(step) / step.setting;
+    let reach = |steps: &[Step]| -> Option<(Step, f64)> {
+        let step = steps.iter().find(|step| step.recall >= target)?;
+        let cost = cost_among(&step.costs, queries)?;
+        Some((step.clone(), cost * f64::from(u32::try_from(factor(step)).unwrap_or(u32::MAX))))
+    };
+    let exact = cost_among(&calibrated.exact, queries)?;
+    let exact = (Engine::Exact { reason: "it is the fastest here" }, 1.0, exact);
+    let walk = reach(&calibrated.walk).map(|(step, cost)| (Engine::Graph { effort: setting(&step) }, step.recall, cost));
+    let codes =
+        reach(&calibrated.codes).map(|(step, cost)| (Engine::Codes { candidates: setting(&step) }, step.recall, cost));
+    let ways = [Some(exact), walk, codes].into_iter().flatten();
+    ways.min_by(|left, right| left.2.total_cmp(&right.2)).map(|(engine, recall, _)| (engine, recall))
+}
