@@ -13,9 +13,9 @@ use std::time::Instant;
 
 use dehub_benches::{Bed, Random};
 use dehub_format::{ReadOptions, open};
-use dehub_graph::{BuildOptions, CodeKind, Points, Ranking, Raw, Segment, Width, build};
+use dehub_graph::{BuildOptions, CodeKind, Points, Ranking, Raw, Segment, Width, build, fit_projection};
 use dehub_index::Variant;
-use dehub_vector::{CHUNK_ROWS, Candidate, Dim, Metric, TopK, Vector, dot, matrix_product};
+use dehub_vector::{CHUNK_ROWS, Candidate, Dim, Metric, Projection, TopK, Vector, dot, matrix_product};
 use hnsw_rs::prelude::{Distance, Hnsw, Neighbour};
 
 const K: usize = 10;
@@ -35,12 +35,23 @@ fn main() -> Outcome<()> {
     let groups: Vec<Vec<u32>> = (0..data.rows()).map(|row| vec![row]).collect();
     let vector = |row: u32| data.gallery[row as usize].as_slice();
     let points = Points { metric: Metric::Cosine, dim: data.dim, groups: &groups, vector: &vector };
-    for (code, fill) in
-        [(CodeKind::Bf16, true), (CodeKind::Bf16, false), (CodeKind::F32, true), (CodeKind::Int8, true)]
-    {
-        let options = BuildOptions { code, fill, covered: data.rows(), ..BuildOptions::default() };
+    let bank: Vec<&[f32]> = data.bank.iter().map(Vector::as_slice).collect();
+    let (projection, spent) = measured(|| fit_projection(&points, &bank));
+    println!("projection on {:?} numbers: {spent}", projection.as_ref().map(Projection::width));
+    for (code, fill, reduced) in [
+        (CodeKind::Int8, true, true),
+        (CodeKind::Bf16, true, true),
+        (CodeKind::Bf16, true, false),
+        (CodeKind::Bf16, false, false),
+        (CodeKind::F32, true, false),
+        (CodeKind::Int8, true, false),
+    ] {
+        let projection = projection.clone().filter(|_| reduced);
+        let options =
+            BuildOptions { code, fill, projection, covered: data.rows(), ..BuildOptions::default() };
         let (segment, spent) = measured(|| build(&points, &options));
-        println!("\n{code:?}, fill {fill}: build {spent}, {} bytes", segment.byte_len());
+        let (width, bytes) = (segment.width(), segment.byte_len());
+        println!("\n{code:?} x {width}, fill {fill}: build {spent}, {bytes} bytes");
         report("raw", &raw, |effort| data.walk(&segment, &none, effort));
         report("IS(20)", &corrected, |effort| data.walk(&segment, &biases, effort));
         let compared = EFFORTS.map(|effort| data.compared(&segment, effort));
@@ -161,7 +172,9 @@ impl Data {
     }
 
     fn walk(&self, segment: &Segment, biases: &[f32], effort: usize) -> Vec<Vec<Candidate>> {
-        let width = Width { effort: effort.max(K), keep: 4 * K };
+        // Reduced codes misplace more: whatever the beam holds is scored again.
+        let keep = if segment.width() < self.dim { effort.max(K) } else { 4 * K };
+        let width = Width { effort: effort.max(K), keep };
         let answer = |query: &Vector| {
             let query = query.as_slice();
             let exact = |row: u32| dot(query, self.gallery[row as usize].as_slice()) - biases[row as usize];

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use dehub_vector::Metric;
+use dehub_vector::{Metric, Projection};
 
 use crate::adjacency::Adjacency;
 use crate::beam::NODE_MAX;
@@ -48,7 +48,7 @@ impl Points<'_> {
 }
 
 /// How a graph is built.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct BuildOptions {
     /// Links a new node asks for on each layer, [`M_MIN`] to [`M_MAX`]; a node keeps up to twice as many
     /// on the ground.
@@ -60,6 +60,10 @@ pub struct BuildOptions {
     pub fill: bool,
     /// How the segment keeps vectors.
     pub code: CodeKind,
+    /// What vectors are projected by before they are coded, on fewer numbers than they have: then a walk
+    /// reads less of each, and finds what is near by most of the product. Under Euclidean what is
+    /// projected is a vector less the mean, and lengths count whole.
+    pub projection: Option<Projection>,
     /// What levels and the order of insertion are drawn from.
     pub seed: u64,
     /// Threads to build on; with one, the same points always make the same segment.
@@ -77,6 +81,7 @@ impl Default for BuildOptions {
             ef_construction: 200,
             fill: true,
             code: CodeKind::default(),
+            projection: None,
             seed: 0,
             threads: 1,
             identity: 0,
@@ -88,12 +93,16 @@ impl Default for BuildOptions {
 /// Builds a graph over `points` (Malkov & Yashunin, TPAMI 2020) in which every node can be reached.
 ///
 /// # Panics
-/// If there are more than [`NODES_MAX`] nodes, `m` is out of range, a group is empty, or a vector does not
-/// have `dim` numbers.
+/// If there are more than [`NODES_MAX`] nodes, `m` is out of range, a group is empty, a vector does not
+/// have `dim` numbers, or the projection is not one of `dim` numbers on fewer.
 pub fn build(points: &Points<'_>, options: &BuildOptions) -> Segment {
     assert!(points.groups.len() <= NODES_MAX, "at most {NODES_MAX} nodes");
     assert!((M_MIN..=M_MAX).contains(&options.m), "between {M_MIN} and {M_MAX} links");
     assert!(points.groups.iter().all(|rows| !rows.is_empty()), "a node has rows");
+    let is_narrower = |projection: &Projection| {
+        projection.dim() == points.dim && (1..points.dim).contains(&projection.width())
+    };
+    assert!(options.projection.as_ref().is_none_or(is_narrower), "a projection of vectors on fewer numbers");
     let center = match points.metric {
         Metric::Euclidean => mean(points),
         Metric::Cosine | Metric::Dot => Vec::new(),

@@ -1,14 +1,16 @@
 //! From a built graph to a segment: nodes in the order a walk meets them, links and codes in place.
 
-use dehub_vector::Metric;
+use dehub_vector::{Metric, Projection, dot};
 use rayon::prelude::*;
 
 use crate::bytes::LINE;
 use crate::codes::{coded_square, encode};
-use crate::geometry::less;
 use crate::insert::Draft;
 use crate::segment::{Header, NONE, assemble};
 use crate::{BuildOptions, CodeKind, Points, Segment};
+
+/// Rows that are projected together.
+const BLOCK: usize = 256;
 
 fn number(count: usize) -> u32 {
     u32::try_from(count).expect("nodes and rows are numbered by 32 bits")
@@ -62,31 +64,50 @@ fn layers(draft: &Draft, order: &[u32], new: &[u32]) -> (Vec<u32>, Vec<u32>, Vec
 /// The rows of codes, and what belongs beside each.
 fn codes(
     points: &Points<'_>,
-    kind: CodeKind,
+    BuildOptions { code: kind, projection, .. }: &BuildOptions,
     center: &[f32],
     order: &[u32],
 ) -> (Vec<u8>, Vec<f32>, Vec<f32>) {
-    let width = kind.row_bytes(points.dim);
+    let kind = *kind;
+    let width = kind.row_bytes(code_width(points, projection.as_ref()));
     // Words, as the numbers in a row need their border.
     let mut words = vec![[0_u64; LINE / 8]; order.len() * width / LINE];
-    let rows = words.par_chunks_exact_mut(width / LINE).zip(order);
-    let beside: Vec<(f32, f32)> = rows
-        .map(|(row, &node)| {
-            let row: &mut [u8] = bytemuck::cast_slice_mut(row.as_flattened_mut());
-            let vector = points.of(node as usize);
-            match points.metric {
-                Metric::Cosine | Metric::Dot => (encode(kind, vector, row), 0.0),
-                Metric::Euclidean => {
-                    let scale = encode(kind, &less(vector, center), row);
-                    (scale, -coded_square(kind, row, scale) / 2.0)
-                }
-            }
+    let blocks = words.par_chunks_mut(BLOCK * width / LINE).zip(order.par_chunks(BLOCK));
+    let beside: Vec<(f32, f32)> = blocks
+        .flat_map_iter(|(rows, nodes)| {
+            let moved: Vec<f32> = nodes.iter().flat_map(|&node| moved(points, center, node)).collect();
+            let projected = projection.as_ref().map(|projection| projection.apply(&moved));
+            let coded =
+                projected.as_ref().unwrap_or(&moved).chunks_exact(code_width(points, projection.as_ref()));
+            let rows = rows.chunks_exact_mut(width / LINE);
+            let beside = rows.zip(coded).zip(moved.chunks_exact(points.dim)).map(|((row, coded), whole)| {
+                let row: &mut [u8] = bytemuck::cast_slice_mut(row.as_flattened_mut());
+                let scale = encode(kind, coded, row);
+                // What is left out is long as it is, what is coded as its code is.
+                let left_out = if projection.is_some() { dot(whole, whole) - dot(coded, coded) } else { 0.0 };
+                let term = match points.metric {
+                    Metric::Cosine | Metric::Dot => 0.0,
+                    Metric::Euclidean => -(coded_square(kind, row, scale) + left_out.max(0.0)) / 2.0,
+                };
+                (scale, term)
+            });
+            beside.collect::<Vec<_>>()
         })
         .collect();
     let (scales, terms): (Vec<f32>, Vec<f32>) = beside.into_iter().unzip();
     let scales = if kind == CodeKind::Int8 { scales } else { Vec::new() };
     let terms = if points.metric == Metric::Euclidean { terms } else { Vec::new() };
     (bytemuck::cast_slice(words.as_flattened()).to_vec(), scales, terms)
+}
+
+/// The vector of a node less the center, if there is one.
+fn moved<'a>(points: &'a Points<'_>, center: &'a [f32], node: u32) -> impl Iterator<Item = f32> + 'a {
+    let center = center.iter().copied().chain(std::iter::repeat(0.0));
+    points.of(node as usize).iter().zip(center).map(|(x, c)| x - c)
+}
+
+fn code_width(points: &Points<'_>, projection: Option<&Projection>) -> usize {
+    projection.map_or(points.dim, Projection::width)
 }
 
 /// Freezes a graph whose every node is reachable.
@@ -106,7 +127,8 @@ pub(crate) fn freeze(points: &Points<'_>, options: &BuildOptions, center: &[f32]
         ground.resize((place + 1) * 2 * draft.m, NONE);
     }
     let (layer_starts, layer_nodes, layer_links) = layers(draft, &order, &new);
-    let (codes, scales, terms) = codes(points, options.code, center, &order);
+    let (codes, scales, terms) = codes(points, options, center, &order);
+    let directions = options.projection.as_ref().map_or(&[][..], Projection::directions);
     let header = Header {
         identity: options.identity,
         covered: options.covered,
@@ -115,6 +137,7 @@ pub(crate) fn freeze(points: &Points<'_>, options: &BuildOptions, center: &[f32]
         metric: points.metric,
         code: options.code,
         dim: number(points.dim),
+        width: number(code_width(points, options.projection.as_ref())),
         m: number(draft.m),
     };
     let bytes = assemble(
@@ -127,6 +150,7 @@ pub(crate) fn freeze(points: &Points<'_>, options: &BuildOptions, center: &[f32]
             bytemuck::cast_slice(&layer_nodes),
             bytemuck::cast_slice(&layer_links),
             bytemuck::cast_slice(center),
+            bytemuck::cast_slice(directions),
             bytemuck::cast_slice(&scales),
             bytemuck::cast_slice(&terms),
             &codes,

@@ -5,20 +5,22 @@
 //! (64 bits each) and its checksum (CRC-32). Sections follow in the order of [`SECTIONS`], each from a
 //! cache line's border on; a checksum covers the zeros up to the next. Everything is little-endian.
 
+use std::borrow::Cow;
 use std::fs::{self, File};
 use std::io::{self, Write};
 use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 
-use dehub_vector::{DIM_MAX, Metric};
+use dehub_vector::{DIM_MAX, Metric, Projection, dot};
 
 use crate::bytes::{Bytes, LINE};
 use crate::codes::Codes;
+use crate::geometry::less;
 use crate::walk::Scratch;
 use crate::{CodeKind, M_MAX, NODES_MAX, SegmentError};
 
 const MAGIC: &[u8; 8] = b"dehubseg";
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 pub(crate) const HEADER_WORDS: usize = 128;
 /// Words before the numbers of the header, and before the table of sections.
 const NUMBERS_AT: usize = 4;
@@ -30,7 +32,7 @@ const SCRATCH_MAX: usize = 64;
 pub(crate) const NONE: u32 = u32::MAX;
 
 /// The parts of a segment, as errors name them.
-pub(crate) const SECTIONS: [&str; 10] = [
+pub(crate) const SECTIONS: [&str; 11] = [
     "starts of rows",
     "rows",
     "ground links",
@@ -38,6 +40,7 @@ pub(crate) const SECTIONS: [&str; 10] = [
     "nodes of layers",
     "links of layers",
     "center",
+    "projection",
     "scales",
     "terms",
     "codes",
@@ -52,9 +55,10 @@ pub(crate) mod section {
     pub(crate) const LAYER_NODES: usize = 4;
     pub(crate) const LAYER_LINKS: usize = 5;
     pub(crate) const CENTER: usize = 6;
-    pub(crate) const SCALES: usize = 7;
-    pub(crate) const TERMS: usize = 8;
-    pub(crate) const CODES: usize = 9;
+    pub(crate) const PROJECTION: usize = 7;
+    pub(crate) const SCALES: usize = 8;
+    pub(crate) const TERMS: usize = 9;
+    pub(crate) const CODES: usize = 10;
 }
 
 /// The numbers of a segment.
@@ -68,6 +72,8 @@ pub(crate) struct Header {
     pub(crate) metric: Metric,
     pub(crate) code: CodeKind,
     pub(crate) dim: u32,
+    /// The numbers in a code.
+    pub(crate) width: u32,
     /// Links a new node asked for: its list has twice as many places on the ground, as many above.
     pub(crate) m: u32,
 }
@@ -77,6 +83,7 @@ pub struct Segment {
     header: Header,
     bytes: Bytes,
     sections: [std::ops::Range<usize>; SECTIONS.len()],
+    projection: Option<Projection>,
     pub(crate) scratch: Mutex<Vec<Scratch>>,
 }
 
@@ -94,7 +101,7 @@ pub(crate) struct Parts<'a> {
     pub(crate) layer_nodes: &'a [u32],
     /// `m` places in their layer for each of those; behind the last, [`NONE`].
     pub(crate) layer_links: &'a [u32],
-    /// What is taken from a query before it is coded; none under cosine and dot.
+    /// What is taken from a query before it is projected and coded; none under cosine and dot.
     pub(crate) center: &'a [f32],
     pub(crate) codes: Codes<'a>,
 }
@@ -149,6 +156,37 @@ impl Segment {
     /// The bytes a node's vector takes; 0 without nodes.
     pub fn vector_bytes(&self) -> usize {
         self.sections[section::CODES].len().checked_div(self.node_count()).unwrap_or(0)
+    }
+
+    /// What vectors and queries are projected by before they are coded, if they are.
+    pub fn projection(&self) -> Option<&Projection> {
+        self.projection.as_ref()
+    }
+
+    /// The numbers in a code: [`Segment::dim`], or the width of the projection.
+    pub fn width(&self) -> usize {
+        self.header.width as usize
+    }
+
+    /// The query as it is compared with codes, and what is added to every product: less the center, then
+    /// projected.
+    ///
+    /// # Panics
+    /// If the query does not have [`Segment::dim`] numbers.
+    pub(crate) fn prepare<'a>(&self, query: &'a [f32]) -> (Cow<'a, [f32]>, f32) {
+        assert_eq!(query.len(), self.dim(), "the query has the dimension of the segment");
+        let (moved, shift) = match self.parts().center {
+            [] => (Cow::Borrowed(query), 0.0),
+            center => {
+                let moved = less(query, center);
+                let shift = -dot(&moved, &moved) / 2.0;
+                (Cow::Owned(moved), shift)
+            }
+        };
+        match &self.projection {
+            Some(projection) => (Cow::Owned(projection.apply(&moved)), shift),
+            None => (moved, shift),
+        }
     }
 
     /// The size of its file.
@@ -217,8 +255,12 @@ impl Segment {
 
     pub(crate) fn from_bytes(bytes: Bytes) -> Result<Segment, SegmentError> {
         let (header, sections) = parse(bytes.as_slice())?;
-        let segment = Segment { header, bytes, sections, scratch: Mutex::default() };
+        let mut segment = Segment { header, bytes, sections, projection: None, scratch: Mutex::default() };
         check(&segment)?;
+        let directions = segment.numbers::<f32>(section::PROJECTION);
+        if !directions.is_empty() {
+            segment.projection = Some(Projection::from_directions(directions.to_vec(), segment.dim()));
+        }
         Ok(segment)
     }
 
@@ -265,8 +307,8 @@ pub(crate) fn seal(all: &mut [u8], header: Header, places: [(usize, usize); SECT
         Metric::Euclidean => 2,
     };
     let [low, high] = halves(header.identity);
-    let Header { covered, nodes, entry, code, dim, m, .. } = header;
-    let numbers = [low, high, covered, nodes, entry, metric, code.number(), dim, m];
+    let Header { covered, nodes, entry, code, dim, width, m, .. } = header;
+    let numbers = [low, high, covered, nodes, entry, metric, code.number(), dim, width, m];
     words[NUMBERS_AT..][..numbers.len()].copy_from_slice(&numbers);
     for (place, line) in words[TABLE_AT..].chunks_exact_mut(TABLE_WORDS).take(SECTIONS.len()).enumerate() {
         let (start, len) = places[place];
@@ -306,12 +348,12 @@ fn parse(bytes: &[u8]) -> Result<(Header, Places), SegmentError> {
     if words[3] != crc32fast::hash(bytemuck::cast_slice(&words[NUMBERS_AT..])) {
         return Err(SegmentError::Checksum { section: "header" });
     }
-    let [low, high, covered, nodes, entry, metric, code, dim, m] =
+    let [low, high, covered, nodes, entry, metric, code, dim, width, m] =
         std::array::from_fn(|place| words[NUMBERS_AT + place]);
     let metrics = [Metric::Cosine, Metric::Dot, Metric::Euclidean];
     let metric = metrics.get(metric as usize).copied().ok_or(inconsistent("an unknown metric"))?;
     let code = CodeKind::numbered(code).ok_or(inconsistent("an unknown kind of code"))?;
-    let header = Header { identity: whole([low, high]), covered, nodes, entry, metric, code, dim, m };
+    let header = Header { identity: whole([low, high]), covered, nodes, entry, metric, code, dim, width, m };
     let mut end = header_bytes();
     let mut places: Places = std::array::from_fn(|_| 0..0);
     let table = words[TABLE_AT..].chunks_exact(TABLE_WORDS);
@@ -350,6 +392,9 @@ fn check(segment: &Segment) -> Result<(), SegmentError> {
     let is_node = |&node: &u32| node < header.nodes || node == NONE;
     ensure(parts.rows.iter().all(|&row| row < header.covered), section::ROWS, "a row is not covered")?;
     ensure(parts.ground.iter().all(is_node), section::GROUND, "no such node")?;
+    let directions = segment.numbers::<f32>(section::PROJECTION);
+    let are_numbers = directions.iter().all(|number| number.is_finite());
+    ensure(are_numbers, section::PROJECTION, "a direction is not finite")?;
     check_layers(header, parts)
 }
 
@@ -366,11 +411,14 @@ fn ascends(starts: &[u32], end: usize) -> bool {
 
 fn check_lengths(segment: &Segment) -> Result<(), SegmentError> {
     use section::*;
-    let Header { nodes, entry, metric, code, dim, m, .. } = segment.header;
+    let Header { nodes, entry, metric, code, dim, width, m, .. } = segment.header;
     let has_entry = if nodes == 0 { entry == NONE } else { entry < nodes };
-    let (nodes, dim, m) = (nodes as usize, dim as usize, m as usize);
-    let in_range =
-        nodes <= NODES_MAX && (1..=M_MAX).contains(&m) && (1..=DIM_MAX).contains(&dim) && has_entry;
+    let (nodes, dim, width, m) = (nodes as usize, dim as usize, width as usize, m as usize);
+    let in_range = nodes <= NODES_MAX
+        && (1..=M_MAX).contains(&m)
+        && (1..=DIM_MAX).contains(&dim)
+        && (1..=dim).contains(&width)
+        && has_entry;
     if !in_range {
         return Err(SegmentError::Inconsistent { section: "header", what: "a number is out of range" });
     }
@@ -380,9 +428,10 @@ fn check_lengths(segment: &Segment) -> Result<(), SegmentError> {
         (ROW_STARTS, nodes + 1, size_of::<u32>()),
         (GROUND, nodes * 2 * m, size_of::<u32>()),
         (CENTER, when(is_euclidean, dim), size_of::<f32>()),
+        (PROJECTION, when(width < dim, width * dim), size_of::<f32>()),
         (SCALES, when(code == CodeKind::Int8, nodes), size_of::<f32>()),
         (TERMS, when(is_euclidean, nodes), size_of::<f32>()),
-        (CODES, nodes, code.row_bytes(dim)),
+        (CODES, nodes, code.row_bytes(width)),
     ];
     for (place, count, size) in lens {
         let holds = segment.sections[place].len() == count * size;
@@ -423,6 +472,13 @@ fn check_layers(header: Header, parts: Parts<'_>) -> Result<(), SegmentError> {
 }
 
 impl<'a> Parts<'a> {
+    /// The rows of a node.
+    #[inline]
+    pub(crate) fn rows_of(&self, node: u32) -> &'a [u32] {
+        let starts = &self.row_starts[node as usize..][..2];
+        &self.rows[starts[0] as usize..starts[1] as usize]
+    }
+
     /// How many layers are above the ground.
     pub(crate) fn layer_count(&self) -> usize {
         self.layer_starts.len().saturating_sub(1)
@@ -494,6 +550,10 @@ mod tests {
             Header { dim: 0, ..whole },
             Header { dim: 500, ..whole },
             Header { dim: NONE, ..whole },
+            Header { width: 0, ..whole },
+            Header { width: 2, ..whole },
+            Header { width: 4, ..whole },
+            Header { width: NONE, ..whole },
             Header { m: 0, ..whole },
             Header { m: 15, ..whole },
             Header { m: NONE, ..whole },

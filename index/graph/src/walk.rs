@@ -6,7 +6,6 @@ use crate::CodeKind;
 use crate::Segment;
 use crate::beam::Beam;
 use crate::codes::{Halves, Octets, Similarity, Whole};
-use crate::geometry::less;
 use crate::insert::AHEAD;
 use crate::segment::{NONE, Parts};
 use crate::visited::Visited;
@@ -85,17 +84,12 @@ impl Segment {
     /// # Panics
     /// If the query does not have [`Segment::dim`] numbers.
     pub fn walk(&self, query: &[f32], ranking: &impl Ranking, width: Width) -> Found {
-        assert_eq!(query.len(), self.dim(), "the query has the dimension of the segment");
-        let parts = self.parts();
-        let moved = less(query, parts.center);
-        let (query, shift) = match parts.center {
-            [] => (query, 0.0),
-            _ => (moved.as_slice(), -dehub_vector::dot(&moved, &moved) / 2.0),
-        };
-        self.with_scratch(|scratch| match parts.codes.kind {
-            CodeKind::F32 => self.walk_by(&Whole::new(query, shift, parts.codes), ranking, width, scratch),
-            CodeKind::Bf16 => self.walk_by(&Halves::new(query, shift, parts.codes), ranking, width, scratch),
-            CodeKind::Int8 => self.walk_by(&Octets::new(query, shift, parts.codes), ranking, width, scratch),
+        let (query, shift) = self.prepare(query);
+        let codes = self.parts().codes;
+        self.with_scratch(|scratch| match codes.kind {
+            CodeKind::F32 => self.walk_by(&Whole::new(&query, shift, codes), ranking, width, scratch),
+            CodeKind::Bf16 => self.walk_by(&Halves::new(&query, shift, codes), ranking, width, scratch),
+            CodeKind::Int8 => self.walk_by(&Octets::new(&query, shift, codes), ranking, width, scratch),
         })
     }
 
@@ -197,8 +191,7 @@ impl<S: Similarity, R: Ranking> Walk<'_, S, R> {
     }
 
     fn rows(&self, node: u32) -> &[u32] {
-        let starts = &self.parts.row_starts[node as usize..][..2];
-        &self.parts.rows[starts[0] as usize..starts[1] as usize]
+        self.parts.rows_of(node)
     }
 
     /// Compares a node with the query and takes it into the beam if it is good enough. Rows of a node

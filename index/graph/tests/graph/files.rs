@@ -14,7 +14,7 @@ fn a_mapped_segment_answers_as_the_one_that_was_written() {
     for (metric, code) in METRICS.iter().flat_map(|&metric| CODES.map(|code| (metric, code))) {
         let vectors = Numbers(50).cone(700, 20, metric);
         let options = BuildOptions { identity: 0xfeed_0123_4567_89ab, ..coded(code) };
-        let built = graph(&vectors, metric, options);
+        let built = graph(&vectors, metric, options.clone());
         // Over the file that the last one still maps.
         built.write(&path).expect("writable");
         let opened = Segment::open(&path).expect("whole");
@@ -71,7 +71,7 @@ fn an_error_names_the_part_and_what_is_wrong() {
     assert_eq!(message(&|bytes| bytes[last] ^= 1), "the checksum of its codes does not match");
     assert_eq!(message(&|bytes| bytes[40] ^= 1), "the checksum of its header does not match");
     assert_eq!(message(&|bytes| bytes[0] = b'D'), "it does not start as a graph segment");
-    assert_eq!(message(&|bytes| bytes[8] = 9), "it is a graph segment of version 9, wanted 1");
+    assert_eq!(message(&|bytes| bytes[8] = 9), "it is a graph segment of version 9, wanted 2");
     let cut = message(&|bytes| bytes.truncate(last));
     assert_eq!(cut, format!("it has {last} bytes, its codes ends at {}", last + 1));
 }

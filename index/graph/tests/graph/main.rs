@@ -2,5 +2,6 @@
 
 mod files;
 mod made;
+mod reduced;
 mod shapes;
 mod walks;
