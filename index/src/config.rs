@@ -80,7 +80,7 @@ pub enum Quantization {
     /// One byte a dimension, and a scale a vector.
     Int8,
     /// Projected on the directions in which points and the queries of the banks are long, then one byte a
-    /// direction. Where too many directions count, and under Euclidean, it is [`Quantization::Int8`].
+    /// direction. Of few dimensions, and where most directions count, it is [`Quantization::Int8`].
     Reduced,
 }
 

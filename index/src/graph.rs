@@ -4,10 +4,11 @@
 use std::collections::HashMap;
 use std::ops::Range;
 
-use dehub_graph::{BuildOptions, Points, Segment, build};
+use dehub_graph::{BuildOptions, Points, Segment, build, fit_projection};
+use dehub_normalize::BankKind;
 use dehub_vector::Chunked;
 
-use crate::Snapshot;
+use crate::{BankInfo, Quantization, Snapshot};
 
 /// Below this many nodes the build is on one thread, which makes it reproducible.
 const PARALLEL_FROM: usize = 4096;
@@ -23,16 +24,31 @@ pub(crate) fn build_graph(snapshot: &Snapshot, rows: Range<u32>, identity: u64) 
         Ok(threads) if groups.len() >= PARALLEL_FROM => threads.get(),
         _ => 1,
     };
+    let projection = match config.graph.quantization {
+        Quantization::Reduced => fit_projection(&points, &bank_queries(snapshot)),
+        Quantization::F32 | Quantization::Bf16 | Quantization::Int8 => None,
+    };
     let options = BuildOptions {
         m: config.graph.m,
         ef_construction: config.graph.ef_construction,
         code: config.graph.quantization.code(),
+        projection,
         threads,
         identity,
         covered,
         ..BuildOptions::default()
     };
     build(&points, &options)
+}
+
+/// The entries of all query banks: the queries that are known.
+fn bank_queries(snapshot: &Snapshot) -> Vec<&[f32]> {
+    let is_of_queries = |bank: &&BankInfo| bank.kind == BankKind::Query;
+    let mut entries = Vec::new();
+    for bank in snapshot.banks().filter(is_of_queries) {
+        entries.extend(snapshot.live_entries(bank.name.as_str()).map(|(_, vector, _)| vector));
+    }
+    entries
 }
 
 /// The rows of each distinct vector, in the order of the first.

@@ -19,7 +19,7 @@ fn home(count: usize, seed: u64) -> Home {
 }
 
 /// Searching is right whether or not the file was used, and the next build puts things straight.
-fn check(home: &mut Home, what: &str, change: impl FnOnce(&PathBuf)) {
+fn check(home: &mut Home, what: &str, change: impl FnOnce()) {
     home.reopen_after(change);
     assert!(!home.snapshot().has_graph(), "{what}: the file is set aside");
     let query = home.query(&[1.0, 0.5, 0.25, 0.0]);
@@ -41,14 +41,15 @@ fn rebuilds(home: &mut Home) {
 #[test]
 fn a_file_cut_anywhere_is_set_aside() {
     let mut home = home(40, 1);
-    let whole = fs::read(home.graph_file()).expect("it is there");
+    let file = home.graph_file();
+    let whole = fs::read(&file).expect("it is there");
     for len in (0..whole.len()).step_by(64).chain([1, 8, 12, whole.len() - 1]) {
-        check(&mut home, &format!("cut to {len} of {}", whole.len()), |file| {
-            fs::write(file, &whole[..len]).expect("writable");
+        check(&mut home, &format!("cut to {len} of {}", whole.len()), || {
+            fs::write(&file, &whole[..len]).expect("writable");
         });
     }
-    check(&mut home, "one byte too many", |file| {
-        fs::write(file, [&whole[..], &[0]].concat()).expect("writable");
+    check(&mut home, "one byte too many", || {
+        fs::write(&file, [&whole[..], &[0]].concat()).expect("writable");
     });
     rebuilds(&mut home);
 }
@@ -56,14 +57,15 @@ fn a_file_cut_anywhere_is_set_aside() {
 #[test]
 fn a_flipped_bit_anywhere_is_seen() {
     let mut home = home(40, 2);
-    let whole = fs::read(home.graph_file()).expect("it is there");
+    let file = home.graph_file();
+    let whole = fs::read(&file).expect("it is there");
     let mut numbers = Numbers(3);
     for step in 0..64 {
         let place = if step < 24 { step } else { numbers.below(whole.len()) };
         let mut damaged = whole.clone();
         damaged[place] ^= 1 << numbers.below(8);
-        check(&mut home, &format!("bit of byte {place}"), |file| {
-            fs::write(file, &damaged).expect("writable");
+        check(&mut home, &format!("bit of byte {place}"), || {
+            fs::write(&file, &damaged).expect("writable");
         });
     }
     rebuilds(&mut home);
@@ -77,7 +79,7 @@ fn sum_anew(file: &mut [u8]) {
         let bytes: [u8; 8] = file[at..at + 8].try_into().expect("8 bytes");
         usize::try_from(u64::from_le_bytes(bytes)).unwrap_or(usize::MAX)
     };
-    for line in (TABLE..TABLE + 200).step_by(20) {
+    for line in (TABLE..TABLE + 220).step_by(20) {
         let (start, len) = (number(file, line), number(file, line + 8));
         let end = len.checked_next_multiple_of(64).and_then(|len| start.checked_add(len));
         if let Some(section) = end.and_then(|end| file.get(start..end)) {
@@ -93,7 +95,8 @@ fn sum_anew(file: &mut [u8]) {
 #[test]
 fn wrong_numbers_under_a_right_checksum_never_panic() {
     let mut home = home(30, 4);
-    let whole = fs::read(home.graph_file()).expect("it is there");
+    let file = home.graph_file();
+    let whole = fs::read(&file).expect("it is there");
     let mut numbers = Numbers(5);
     let words = whole.len() / 4 - 4;
     for step in 0..60 {
@@ -102,7 +105,7 @@ fn wrong_numbers_under_a_right_checksum_never_panic() {
         let value = [0, 1, 29, 30, 31, 1000, u32::MAX - 1, u32::MAX][numbers.below(8)];
         damaged[at..at + 4].copy_from_slice(&value.to_le_bytes());
         sum_anew(&mut damaged);
-        home.reopen_after(|file| fs::write(file, &damaged).expect("writable"));
+        home.reopen_after(|| fs::write(&file, &damaged).expect("writable"));
         let snapshot = home.snapshot();
         for row in snapshot.rows() {
             if let Some(found) = snapshot.walk(&snapshot.query_of(row), &Variant::raw(), 10, 30) {
@@ -115,55 +118,125 @@ fn wrong_numbers_under_a_right_checksum_never_panic() {
 
 #[test]
 fn the_graph_of_another_collection_is_refused() {
-    let larger = home(60, 6);
+    let other = home(60, 6);
     let mut home = home(40, 8);
-    check(&mut home, "more rows", |file| _ = fs::copy(larger.graph_file(), file).expect("writable"));
+    let file = home.graph_file();
+    let copy = |from: PathBuf| _ = fs::copy(from, &file).expect("writable");
+    check(&mut home, "more rows", || copy(other.graph_file()));
     let twin = crate::graph_file::home(40, 8);
-    check(&mut home, "the same points", |file| _ = fs::copy(twin.graph_file(), file).expect("writable"));
-    // As many rows in all, but not the ones that live here.
-    larger.delete(0..30);
-    larger.upsert(&points(100, &Numbers(12).vectors(1100, DIM)));
-    larger.build_graph();
-    home.upsert(&points(100, &Numbers(13).vectors(1120, DIM)));
-    check(&mut home, "other rows", |file| _ = fs::copy(larger.graph_file(), file).expect("writable"));
+    check(&mut home, "the same points", || copy(twin.graph_file()));
     rebuilds(&mut home);
 }
 
+/// What a name says is checked against what is inside.
 #[test]
-fn a_graph_that_is_mostly_of_deleted_points_is_built_anew() {
+fn a_file_under_a_wrong_name_is_set_aside() {
+    for wrong in
+        ["graph-1-40-bf16", "graph-0-41-bf16", "graph-0-39-bf16", "graph-0-4000000000-bf16", "graph-0-40-f32"]
+    {
+        let mut home = home(40, 14);
+        let (file, renamed) = (home.graph_file(), home.path().join(wrong).with_extension("bin"));
+        check(&mut home, wrong, || fs::rename(&file, &renamed).expect("writable"));
+        assert_eq!(home.graph_files(), [renamed], "it is left where it is");
+        rebuilds(&mut home);
+        assert_eq!(home.graph_files(), [file], "and removed with the next build");
+    }
+}
+
+#[test]
+fn a_graph_with_many_deleted_points_is_built_anew() {
     let home = home(100, 10);
-    home.delete(0..50);
-    assert!(!home.collection().is_graph_due(), "half of it still answers");
-    home.delete(50..51);
-    assert_eq!(home.snapshot().gallery().dead, 51);
-    assert_eq!(home.collection().build_graph_if_due().expect("a graph"), GraphBuild::Built { nodes: 49 });
+    home.delete(0..20);
+    assert!(!home.collection().is_graph_due(), "most of it still answers");
+    home.delete(20..21);
+    assert_eq!(home.snapshot().gallery().dead, 21);
+    assert_eq!(home.collection().build_graph_if_due().expect("a graph"), GraphBuild::Built { nodes: 79 });
     assert_eq!(home.snapshot().gallery().dead, 0);
 }
 
 #[test]
 fn a_missing_file_or_a_folder_in_its_place_is_no_graph() {
     let mut home = home(40, 9);
-    check(&mut home, "missing", |file| fs::remove_file(file).expect("it is there"));
-    check(&mut home, "a folder", |file| fs::create_dir(file).expect("writable"));
+    let file = home.graph_file();
+    check(&mut home, "missing", || fs::remove_file(&file).expect("it is there"));
+    check(&mut home, "a folder", || fs::create_dir(&file).expect("writable"));
     let error = home.collection().build_graph_if_due().expect_err("a folder is in the way");
     assert!(error.to_string().contains("graph file"), "{error}");
-    check(&mut home, "gone again", |file| fs::remove_dir(file).expect("it is empty"));
+    check(&mut home, "gone again", || fs::remove_dir(&file).expect("it is empty"));
     rebuilds(&mut home);
+}
+
+/// Every point finds itself first and nothing deleted is found, whatever is in segments.
+fn finds_all(home: &Home) {
+    let snapshot = home.snapshot();
+    for row in snapshot.rows() {
+        let found = snapshot.walk(&snapshot.query_of(row), &Variant::raw(), 1, 64).expect("a graph");
+        assert_eq!(found[0].row, row);
+    }
 }
 
 /// An older graph of the same collection is still a good one: what came later is scanned.
 #[test]
 fn an_older_graph_of_the_same_collection_is_used() {
     let mut home = home(40, 10);
-    let older = fs::read(home.graph_file()).expect("it is there");
+    let (file, older) = (home.graph_file(), fs::read(home.graph_file()).expect("it is there"));
     home.upsert(&points(100, &Numbers(11).vectors(1100, DIM)));
     home.build_graph();
+    let newer = home.graph_file();
     home.delete((0..1200).filter(|id| id % 7 == 0));
-    home.reopen_after(|file| fs::write(file, &older).expect("writable"));
-    let snapshot = home.snapshot();
-    assert_eq!(snapshot.gallery().graph_nodes, Some(40));
-    for row in snapshot.rows() {
-        let found = snapshot.walk(&snapshot.query_of(row), &Variant::raw(), 1, 64).expect("a graph");
-        assert_eq!(found[0].row, row);
+    home.reopen_after(|| {
+        fs::write(&file, &older).expect("writable");
+        fs::remove_file(&newer).expect("it is there");
+    });
+    assert_eq!(home.snapshot().gallery().graph_nodes, Some(40));
+    finds_all(&home);
+}
+
+/// A freeze stopped anywhere leaves files of before, of after, or both, and what is not finished.
+#[test]
+fn a_freeze_that_stopped_anywhere_leaves_a_right_graph() {
+    let mut home = home(40, 15);
+    let (old, before) = (home.graph_file(), fs::read(home.graph_file()).expect("it is there"));
+    home.upsert(&points(100, &Numbers(16).vectors(1100, DIM)));
+    home.build_graph();
+    let (new, after) = (home.graph_file(), fs::read(home.graph_file()).expect("it is there"));
+    home.delete([3, 5, 104]);
+    let unfinished = new.with_extension("new");
+    for written in [0, 1, after.len() / 2, after.len()] {
+        home.reopen_after(|| {
+            fs::remove_file(&new).expect("it is there");
+            fs::write(&old, &before).expect("writable");
+            fs::write(&unfinished, &after[..written]).expect("writable");
+        });
+        assert_eq!(home.snapshot().gallery().graph_nodes, Some(40), "stopped before it was moved");
+        assert_eq!(home.graph_files(), [old.clone()], "what is unfinished is removed");
+        finds_all(&home);
+        home.build_graph();
+        assert_eq!(home.graph_files(), [new.clone()]);
+        finds_all(&home);
     }
+    home.reopen_after(|| fs::write(&old, &before).expect("writable"));
+    assert_eq!(
+        home.snapshot().gallery().graph_nodes,
+        Some(1137),
+        "stopped before what it replaces was removed"
+    );
+    assert_eq!(home.graph_files(), [new.clone()]);
+    finds_all(&home);
+    home.reopen_after(|| {
+        fs::write(&old, &before).expect("writable");
+        fs::write(&new, &after[..after.len() - 64]).expect("writable");
+    });
+    assert_eq!(home.snapshot().gallery().graph_nodes, Some(40), "a broken file hides no whole one");
+    finds_all(&home);
+    home.build_graph();
+    finds_all(&home);
+}
+
+#[test]
+fn the_one_file_of_an_earlier_version_is_removed() {
+    let mut home = home(40, 17);
+    let (file, earlier) = (home.graph_file(), home.path().join("graph.bin"));
+    home.reopen_after(|| _ = fs::copy(&file, &earlier).expect("writable"));
+    assert_eq!(home.graph_files(), [file]);
 }

@@ -137,19 +137,37 @@ impl Home {
 
     /// Closes the collection and opens it again. No snapshot may be held.
     pub(crate) fn reopen(&mut self) {
-        self.reopen_after(|_| ());
+        self.reopen_after(|| ());
     }
 
-    /// The same, with something done to the graph file in between.
-    pub(crate) fn reopen_after(&mut self, change: impl FnOnce(&PathBuf)) {
+    /// The same, with something done in between.
+    pub(crate) fn reopen_after(&mut self, change: impl FnOnce()) {
         let closed = Arc::into_inner(self.open.take().expect("it is open"));
         drop(closed.expect("nobody else holds it"));
-        change(&self.graph_file());
+        change();
         self.open = Some(Catalogue::new(self.folder.path()).get(&name(ONLY)).expect("it opens again"));
     }
 
+    pub(crate) fn path(&self) -> PathBuf {
+        self.folder.path().join("collections").join(ONLY)
+    }
+
+    /// The files of its segments, those set aside included, in the order of their names.
+    pub(crate) fn graph_files(&self) -> Vec<PathBuf> {
+        let entries = std::fs::read_dir(self.path()).expect("a collection").flatten();
+        let mut files: Vec<PathBuf> = entries
+            .filter(|entry| entry.file_name().to_string_lossy().starts_with("graph"))
+            .map(|entry| entry.path())
+            .collect();
+        files.sort();
+        files
+    }
+
+    /// The file of its only segment.
     pub(crate) fn graph_file(&self) -> PathBuf {
-        self.folder.path().join("collections").join(ONLY).join("graph.bin")
+        let mut files = self.graph_files();
+        assert_eq!(files.len(), 1, "one segment: {files:?}");
+        files.remove(0)
     }
 
     pub(crate) fn query(&self, vector: &[f32]) -> Vector {

@@ -21,5 +21,6 @@ mod refusing;
 mod reopening;
 mod scanning;
 mod scored;
+mod segments;
 mod walking;
 mod wordnet;
