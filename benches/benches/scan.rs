@@ -1,4 +1,4 @@
-//! The exact scan of a batch: screened in 32 bits and in bf16, on one thread and on all, raw and corrected
+//! The exact scan of a batch: screened in 32 bits, in bf16 and in bytes, on one thread and on all, raw and corrected
 //! together and with ranks. The ways take turns, so that what else the machine does hits all of them.
 //!
 //! With `DEHUB_PEERS_DATA=FOLDER` it asks `FOLDER/queries_test.npy` of `FOLDER/gallery.npy`, else made
@@ -9,7 +9,7 @@
 use std::error::Error;
 use std::hint::black_box;
 
-use dehub_benches::{Bed, Random, median, named_folder, read_unit, seconds};
+use dehub_benches::{Bed, Random, median, named_folder, read_unit, seconds, thread_cpu_seconds};
 use dehub_index::{Question, Screen, Snapshot, Variant};
 use dehub_vector::Vector;
 use rayon::{ThreadPool, ThreadPoolBuilder};
@@ -57,7 +57,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// Times both screens and holds their answers against each other.
+/// Times all screens and holds their answers against each other.
 fn compare(
     pool: &ThreadPool,
     snapshot: &Snapshot,
@@ -71,22 +71,29 @@ fn compare(
     let targets: Vec<Vec<u32>> =
         (0..snapshot.row_count()).map(|row| vec![row]).cycle().take(places).collect();
     let question = Question { vectors, limit: 10, targets: &targets };
-    let screens = [Screen::Wide, Screen::Narrow];
-    let mut times = [Vec::new(), Vec::new()];
+    let screens = [Screen::Wide, Screen::Narrow, Screen::Bytes];
+    let mut times = [const { Vec::new() }; 3];
     let rounds = if vectors.len() < 100 { 10 * ROUNDS } else { ROUNDS };
     for _ in 0..rounds {
         for (screen, times) in screens.iter().zip(&mut times) {
             let scan = || snapshot.scan_by(&question, variants, *screen);
-            times.push(seconds(|| _ = black_box(pool.install(scan))));
+            times.push(pool.install(|| busy_seconds(|| _ = black_box(scan()))));
         }
     }
-    let [wide, narrow] = screens.map(|screen| pool.install(|| snapshot.scan_by(&question, variants, screen)));
-    assert_eq!(wide, narrow, "answers are the same by either screen");
-    let [wide, narrow] = times.map(median);
+    let answers = screens.map(|screen| pool.install(|| snapshot.scan_by(&question, variants, screen)));
+    assert!(answers.iter().all(|it| *it == answers[0]), "answers are the same by every screen");
+    let [wide, narrow, bytes] = times.map(median);
     println!(
-        "{:5} queries, {} threads, {what:24}  f32 {wide:9.5}   bf16 {narrow:9.5}   {:.2} x",
+        "{:5} queries, {} threads, {what:24}  f32 {wide:9.5}   bf16 {narrow:9.5}   bytes {bytes:9.5}   {:.2} x",
         vectors.len(),
         pool.current_num_threads(),
-        wide / narrow
+        wide / bytes
     );
+}
+
+/// Seconds of the processor on one thread, which what else the machine does hardly changes; else of the clock.
+fn busy_seconds(work: impl FnOnce()) -> f64 {
+    let before = thread_cpu_seconds().filter(|_| rayon::current_num_threads() == 1);
+    let elapsed = seconds(work);
+    before.zip(thread_cpu_seconds()).map_or(elapsed, |(before, after)| after - before)
 }

@@ -5,8 +5,8 @@
 use std::ops::Range;
 
 use dehub_vector::{
-    CHUNK_ROWS, Candidate, Kernels, Metric, PANEL_ROWS, PLACES, Pairs, Panels, TopK, Vector, bf16_error, dot,
-    matrix_product, product_error,
+    CHUNK_ROWS, Candidate, Kernels, Metric, PLACES, Pairs, Panels, QuadPanels, Quads, TopK, Vector,
+    bf16_error, dot, int8_error, matrix_product, product_error,
 };
 use rayon::prelude::*;
 
@@ -33,12 +33,19 @@ pub enum Screen {
     Wide,
     /// Those rounded to bf16: more rows are close enough to be asked about, and each costs less.
     Narrow,
+    /// Those rounded to 8 bits and a scale a vector: the same, once more.
+    Bytes,
 }
 
 impl Screen {
-    /// The faster one on this machine.
+    /// The fastest one on this machine.
     pub fn best() -> Screen {
-        if Kernels::best().has_panels() { Screen::Narrow } else { Screen::Wide }
+        let kernels = Kernels::best();
+        match (kernels.has_quads(), kernels.has_panels()) {
+            (true, _) => Screen::Bytes,
+            (false, true) => Screen::Narrow,
+            (false, false) => Screen::Wide,
+        }
     }
 }
 
@@ -91,6 +98,7 @@ struct Asked<'a> {
 enum Coded {
     Wide(Vec<f32>),
     Narrow(Vec<Pairs>),
+    Bytes(Vec<Quads>),
 }
 
 /// What was found of one query by one variant.
@@ -103,6 +111,7 @@ struct Running {
 /// Room for what is made of a chunk.
 struct Work {
     panels: Panels,
+    quads: QuadPanels,
     products: Vec<f32>,
     scaled: Vec<f32>,
     known: [f32; CHUNK_ROWS],
@@ -130,11 +139,15 @@ impl<'a> Batch<'a> {
         };
         let dim = snapshot.vectors.width();
         let packed: Vec<f32> = vectors.iter().flat_map(|query| query.as_slice()).copied().collect();
+        let blocks = packed.chunks(BLOCK * dim);
         let coded = match screen {
             Screen::Narrow if vectors.len() >= NARROW_MIN => {
-                Coded::Narrow(packed.chunks(BLOCK * dim).map(|block| Pairs::new(block, dim)).collect())
+                Coded::Narrow(blocks.map(|block| Pairs::new(block, dim)).collect())
             }
-            Screen::Narrow | Screen::Wide => Coded::Wide(packed),
+            Screen::Bytes if vectors.len() >= NARROW_MIN => {
+                Coded::Bytes(blocks.map(|block| Quads::new(block, dim)).collect())
+            }
+            Screen::Bytes | Screen::Narrow | Screen::Wide => Coded::Wide(packed),
         };
         let queries = vectors.iter().enumerate().map(asked).collect();
         Batch { snapshot, variants, limit, queries, coded }
@@ -150,6 +163,7 @@ impl<'a> Batch<'a> {
             .collect();
         let mut work = Work {
             panels: Panels::default(),
+            quads: QuadPanels::default(),
             products: Vec::new(),
             scaled: Vec::new(),
             known: [f32::NAN; CHUNK_ROWS],
@@ -160,8 +174,10 @@ impl<'a> Batch<'a> {
             let dead = |row| !self.snapshot.is_live(row);
             let biases = |variant: &Variant<'_>| variant.chunk_biases(chunk, rows.len() / dim, dead);
             let biases: Vec<Vec<f32>> = self.variants.iter().map(biases).collect();
-            if let Coded::Narrow(_) = self.coded {
-                work.panels.fill(rows, dim);
+            match self.coded {
+                Coded::Wide(_) => {}
+                Coded::Narrow(_) => work.panels.fill(rows, dim),
+                Coded::Bytes(_) => work.quads.fill(rows, dim),
             }
             let blocks = self.queries.chunks(BLOCK).zip(states.chunks_mut(BLOCK * self.variants.len()));
             for (block, (queries, states)) in blocks.enumerate() {
@@ -177,7 +193,7 @@ impl<'a> Batch<'a> {
     fn multiply(&self, chunk: usize, block: usize, queries: &[Asked<'_>], work: &mut Work) -> Vec<f32> {
         let (dim, longest) = (self.snapshot.vectors.width(), self.snapshot.norm_max);
         let rows = self.snapshot.vectors.chunk(chunk);
-        let (len, width) = (rows.len() / dim, self.width(rows.len() / dim));
+        let (len, width) = (rows.len() / dim, self.width(work, rows.len() / dim));
         work.products.resize(queries.len() * width, 0.0);
         let errors = match &self.coded {
             Coded::Narrow(blocks) => {
@@ -187,6 +203,14 @@ impl<'a> Batch<'a> {
                 let error =
                     |(asked, &own): (&Asked<'_>, &f32)| bf16_error(dim, (asked.length, own), (longest, lost));
                 queries.iter().zip(pairs.residuals()).map(error).collect()
+            }
+            Coded::Bytes(blocks) => {
+                let coded = &blocks[block];
+                Kernels::best().quad_product(coded, &work.quads, &mut work.products);
+                let lost = work.quads.residual();
+                let error =
+                    |(asked, &own): (&Asked<'_>, &f32)| int8_error(dim, (asked.length, own), (longest, lost));
+                queries.iter().zip(coded.residuals()).map(error).collect()
             }
             Coded::Wide(packed) => {
                 let packed = &packed[block * BLOCK * dim..][..queries.len() * dim];
@@ -210,10 +234,11 @@ impl<'a> Batch<'a> {
     }
 
     /// The numbers of a line of products, those that fill up a panel included.
-    fn width(&self, rows: usize) -> usize {
+    fn width(&self, work: &Work, rows: usize) -> usize {
         match self.coded {
             Coded::Wide(_) => rows,
-            Coded::Narrow(_) => rows.next_multiple_of(PANEL_ROWS),
+            Coded::Narrow(_) => work.panels.rows(),
+            Coded::Bytes(_) => work.quads.rows(),
         }
     }
 
@@ -223,11 +248,13 @@ impl<'a> Batch<'a> {
         queries: &[Asked<'_>],
         errors: &[f32],
         biases: &[Vec<f32>],
-        Work { products, scaled, known, .. }: &mut Work,
+        work: &mut Work,
         states: &mut [Running],
     ) {
         let len = self.snapshot.vectors.chunk(chunk).len() / self.snapshot.vectors.width();
-        let lines = products.chunks_exact(self.width(len)).zip(errors);
+        let width = self.width(work, len);
+        let Work { products, scaled, known, .. } = work;
+        let lines = products.chunks_exact(width).zip(errors);
         let states = states.chunks_exact_mut(self.variants.len());
         for ((asked, states), (line, &error)) in queries.iter().zip(states).zip(lines) {
             let mut known = Known::new(self.snapshot, asked.vector, chunk, known);

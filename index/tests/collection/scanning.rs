@@ -7,6 +7,7 @@ use crate::made::{Home, Numbers, config, point, points, queries};
 use crate::reference::{answer_bits, bits, full_sort, score_error, similarity, wide};
 
 const METRICS: [Metric; 3] = [Metric::Cosine, Metric::Dot, Metric::Euclidean];
+const SCREENS: [Screen; 3] = [Screen::Wide, Screen::Narrow, Screen::Bytes];
 const LABELS: [&str; 3] = ["IS(beta=20)", "NNN(alpha=0.75,k=5)", "CSLS(k=3)"];
 
 /// A gallery with copies and dead rows, over several chunks; queries over several blocks.
@@ -72,7 +73,7 @@ fn a_batch_answers_bit_for_bit_what_single_queries_and_a_full_sort_do() {
 
 /// Enough chunks for several threads, few and many queries, a scaled ranking among the others.
 #[test]
-fn either_screen_and_any_number_of_threads_answer_the_same() {
+fn every_screen_and_any_number_of_threads_answer_the_same() {
     for (metric, seed) in METRICS.into_iter().zip(20..) {
         let (mut numbers, dim) = (Numbers(seed), 12);
         let home = Home::new(config(dim, metric));
@@ -99,7 +100,7 @@ fn either_screen_and_any_number_of_threads_answer_the_same() {
             let mut all = Vec::new();
             for threads in [1, 3] {
                 let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().expect("threads");
-                for screen in [Screen::Wide, Screen::Narrow] {
+                for screen in SCREENS {
                     all.push(answer_bits(&pool.install(|| snapshot.scan_by(&question, &variants, screen))));
                 }
             }

@@ -22,6 +22,9 @@ pub use metric::{Metric, UnknownMetric};
 pub use projection::{Projection, WIDTH_STEP};
 pub use reduce::{exp_sum, largest, shifted_sums};
 pub use rows::{Rows, RowsError};
-pub use simd::{Kernels, PANEL_ROWS, PLACES, Pair, Pairs, Panels, bf16_error, prefetch, round_row};
+pub use simd::{
+    Coded, Kernels, PANEL_ROWS, PLACES, Pair, Pairs, Panels, QuadPanels, Quads, bf16_error, code_row,
+    int8_error, prefetch, round_row,
+};
 pub use top::{Candidate, TopK};
 pub use vector::{DIM_MAX, Dim, DimError, Vector, VectorError};

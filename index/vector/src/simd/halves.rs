@@ -69,7 +69,7 @@ impl Panels {
         self.numbers
             .resize((rows.len() / dim).div_ceil(PANEL_ROWS) * self.pairs, [[bf16::ZERO; 2]; PANEL_ROWS]);
         self.residual = 0.0;
-        let Kernels { interleave, round_row, .. } = *Kernels::best();
+        let Kernels { interleave_pairs, round_row, .. } = *Kernels::best();
         let mut rounded = vec![bf16::ZERO; 2 * self.pairs * PANEL_ROWS];
         let panels = self.numbers.chunks_exact_mut(self.pairs);
         for (panel, rows) in panels.zip(rows.chunks(PANEL_ROWS * dim)) {
@@ -77,7 +77,7 @@ impl Panels {
             for (row, out) in rows.chunks_exact(dim).zip(rounded.chunks_exact_mut(2 * self.pairs)) {
                 self.residual = self.residual.max(round_row(row, &mut out[..dim]));
             }
-            interleave(rounded.as_chunks::<2>().0, panel);
+            interleave_pairs(rounded.as_chunks::<2>().0, panel);
         }
     }
 
@@ -233,7 +233,7 @@ mod tests {
             let rows = rows.as_chunks::<2>().0;
             for kernels in Kernels::all() {
                 let mut panel = vec![[[bf16::ZERO; 2]; PANEL_ROWS]; pairs];
-                (kernels.interleave)(rows, &mut panel);
+                (kernels.interleave_pairs)(rows, &mut panel);
                 for (place, together) in panel.iter().enumerate() {
                     let wanted = std::array::from_fn(|row| rows[row * pairs + place].map(bf16::to_bits));
                     assert_eq!(together.map(|two| two.map(bf16::to_bits)), wanted, "{}", kernels.name);

@@ -5,6 +5,7 @@
 //! approximation of the product of the vectors that were coded, for finding candidates:
 //! [`dot`](crate::dot) scores them.
 
+mod bytes;
 mod halves;
 #[cfg(target_arch = "x86_64")]
 mod x86;
@@ -13,6 +14,8 @@ use std::sync::OnceLock;
 
 use half::bf16;
 
+pub use bytes::{Coded, QuadPanels, Quads, code_row, int8_error};
+use bytes::{QuadBlock, portable_code, portable_i8, portable_quads};
 pub use halves::{Pair, Pairs, Panels, bf16_error, round_row};
 use halves::{portable_bf16, portable_panels, portable_round};
 
@@ -27,8 +30,11 @@ pub struct Kernels {
     dot_bf16: fn(&[bf16], &[bf16]) -> f32,
     dot_i8: fn(&[i8], &[u8]) -> i32,
     panels: Option<PanelProduct>,
-    interleave: fn(&[Pair], &mut [[Pair; PANEL_ROWS]]),
+    quads: Option<QuadProduct>,
+    interleave_pairs: fn(&[Pair], &mut [[Pair; PANEL_ROWS]]),
+    interleave_quads: fn(&[[u8; 4]], &mut [QuadBlock], usize),
     round_row: fn(&[f32], &mut [bf16]) -> f32,
+    code_row: fn(&[f32], &mut [u8]) -> Coded,
     within: fn(&[f32], &[f32], f32, f32) -> Places,
 }
 
@@ -40,6 +46,9 @@ type Places = [u64; PLACES / 64];
 
 /// Queries, panels, pairs of dimensions, and room for a line a query.
 type PanelProduct = fn(&[Pair], &[[Pair; PANEL_ROWS]], usize, &mut [f32]);
+
+/// Queries, panels, and room for a line a query.
+type QuadProduct = fn(&Quads, &QuadPanels, &mut [f32]);
 
 impl Kernels {
     /// The fastest that this machine runs.
@@ -101,6 +110,25 @@ impl Kernels {
         let product = self.panels.unwrap_or(portable_panels);
         product(&queries.numbers, &panels.numbers, queries.pairs, out);
     }
+
+    /// Whether [`Kernels::quad_product`] beats a product in 32 bits.
+    pub fn has_quads(&self) -> bool {
+        self.quads.is_some()
+    }
+
+    /// Writes the inner product of the codes of each query with those of each row of `panels`, times both
+    /// scales, to `out`, a line of `panels.rows()` numbers a query: the exact sum as a number of 32 bits,
+    /// times the query's scale, times the row's.
+    ///
+    /// # Panics
+    /// If a length is not what the others ask for.
+    pub fn quad_product(&self, queries: &Quads, panels: &QuadPanels, out: &mut [f32]) {
+        assert_eq!(queries.quads, panels.quads, "queries and rows have one dimension");
+        assert_eq!(out.len(), queries.len() * panels.rows(), "one number for each pair of rows");
+        if !out.is_empty() {
+            self.quads.unwrap_or(portable_quads)(queries, panels, out);
+        }
+    }
 }
 
 fn portable_within(scores: &[f32], biases: &[f32], low: f32, high: f32) -> Places {
@@ -112,17 +140,22 @@ fn portable_within(scores: &[f32], biases: &[f32], low: f32, high: f32) -> Place
     places
 }
 
-/// Puts the words of the 16 rows that follow each other side by side.
-fn interleave(rows: &[Pair], panel: &mut [[Pair; PANEL_ROWS]]) {
-    interleave_from(0, rows, panel);
+/// Puts the words of the 16 rows that follow each other side by side, as one of `N` panels of a block.
+fn interleave<W: Copy, const N: usize>(rows: &[W], block: &mut [[[W; PANEL_ROWS]; N]], panel: usize) {
+    interleave_from(0, rows, block, panel);
 }
 
-/// The same for the pairs from `first` on.
-fn interleave_from(first: usize, rows: &[Pair], panel: &mut [[Pair; PANEL_ROWS]]) {
-    let pairs = panel.len();
-    for (place, together) in panel.iter_mut().enumerate().skip(first) {
-        for (two, line) in together.iter_mut().zip(rows.chunks_exact(pairs)) {
-            *two = line[place];
+/// The same for the words from `first` on.
+fn interleave_from<W: Copy, const N: usize>(
+    first: usize,
+    rows: &[W],
+    block: &mut [[[W; PANEL_ROWS]; N]],
+    panel: usize,
+) {
+    let words = block.len();
+    for (place, together) in block.iter_mut().enumerate().skip(first) {
+        for (word, line) in together[panel].iter_mut().zip(rows.chunks_exact(words)) {
+            *word = line[place];
         }
     }
 }
@@ -141,14 +174,13 @@ const PORTABLE: Kernels = Kernels {
     dot_bf16: portable_bf16,
     dot_i8: portable_i8,
     panels: None,
-    interleave,
+    quads: None,
+    interleave_pairs: |rows, panel| interleave(rows, panel.as_chunks_mut::<1>().0, 0),
+    interleave_quads: interleave,
     round_row: portable_round,
+    code_row: portable_code,
     within: portable_within,
 };
-
-fn portable_i8(left: &[i8], right: &[u8]) -> i32 {
-    left.iter().zip(right).map(|(&l, &r)| i32::from(l) * i32::from(r)).sum()
-}
 
 #[cfg(test)]
 mod tests {

@@ -9,8 +9,9 @@ use std::arch::x86_64::*;
 
 use half::bf16;
 
+use super::bytes::{self, Coded, GROUP, Quad, QuadBlock, QuadPanels, QuadRows, Quads, ZERO, portable_i8};
 use super::halves::{Pair, length_of_lost, round};
-use super::{Kernels, PANEL_ROWS, PORTABLE, Places, interleave_from, portable_i8};
+use super::{Kernels, PANEL_ROWS, PORTABLE, Places, interleave_from};
 
 /// Numbers in a register of 512 bits.
 const WIDE: usize = 32;
@@ -25,7 +26,11 @@ pub(super) fn kernels() -> Vec<Kernels> {
     if is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma") {
         // SAFETY: the machine has AVX2 and FMA.
         let dot_bf16 = |left: &[bf16], right: &[bf16]| unsafe { bf16_avx2(left, right) };
-        kernels.push(Kernels { name: "AVX2", dot_bf16, ..PORTABLE });
+        let quads = |queries: &Quads, panels: &QuadPanels, out: &mut [f32]| {
+            // SAFETY: as above.
+            unsafe { quads_avx2(queries, panels, out) }
+        };
+        kernels.push(Kernels { name: "AVX2", dot_bf16, quads: Some(quads), ..PORTABLE });
     }
     let has_wide = is_x86_feature_detected!("avx512f")
         && is_x86_feature_detected!("avx512bw")
@@ -39,10 +44,20 @@ pub(super) fn kernels() -> Vec<Kernels> {
             // SAFETY: as above.
             unsafe { panels_avx512(queries, panels, pairs, out) }
         };
-        let interleave = |rows: &[Pair], panel: &mut [[Pair; PANEL_ROWS]]| {
+        let quads = |queries: &Quads, panels: &QuadPanels, out: &mut [f32]| {
             // SAFETY: as above.
-            unsafe { interleave_avx512(rows, panel) }
+            unsafe { quads_avx512(queries, panels, out) }
         };
+        let interleave_pairs = |rows: &[Pair], panel: &mut [[Pair; PANEL_ROWS]]| {
+            // SAFETY: as above.
+            unsafe { interleave_avx512(rows, panel.as_chunks_mut::<1>().0, 0) }
+        };
+        let interleave_quads = |rows: &[[u8; 4]], block: &mut [QuadBlock], place: usize| {
+            // SAFETY: as above.
+            unsafe { interleave_avx512(rows, block, place) }
+        };
+        // SAFETY: as above.
+        let code_row = |row: &[f32], out: &mut [u8]| unsafe { code_avx512(row, out) };
         // SAFETY: as above.
         let round_row = |row: &[f32], out: &mut [bf16]| unsafe { round_avx512(row, out) };
         let within = |scores: &[f32], biases: &[f32], low: f32, high: f32| {
@@ -54,8 +69,11 @@ pub(super) fn kernels() -> Vec<Kernels> {
             dot_bf16,
             dot_i8,
             panels: Some(panels),
-            interleave,
+            quads: Some(quads),
+            interleave_pairs,
+            interleave_quads,
             round_row,
+            code_row,
             within,
         });
     }
@@ -186,24 +204,25 @@ fn within_avx512(scores: &[f32], biases: &[f32], low: f32, high: f32) -> Places 
     places
 }
 
-/// Squares of 16 rows by 16 pairs, each transposed in registers.
+/// Squares of 16 rows by 16 words of 32 bits, each transposed in registers.
 #[target_feature(enable = "avx512f")]
-fn interleave_avx512(rows: &[Pair], panel: &mut [[Pair; PANEL_ROWS]]) {
-    let pairs = panel.len();
-    let (squares, _) = panel.as_chunks_mut::<PANEL_ROWS>();
+fn interleave_avx512<W: Copy, const N: usize>(rows: &[W], block: &mut [[[W; PANEL_ROWS]; N]], panel: usize) {
+    const { assert!(size_of::<W>() == 4, "words of 32 bits") };
+    let words = block.len();
+    let (squares, _) = block.as_chunks_mut::<PANEL_ROWS>();
     let whole = squares.len() * PANEL_ROWS;
     for (square, first) in squares.iter_mut().zip((0..).step_by(PANEL_ROWS)) {
         let lines = std::array::from_fn(|row| {
-            let line: &[Pair] = &rows[row * pairs + first..][..PANEL_ROWS];
+            let line: &[W] = &rows[row * words + first..][..PANEL_ROWS];
             // SAFETY: the slice is 64 bytes long, and the load needs no alignment.
             unsafe { _mm512_loadu_si512(line.as_ptr().cast()) }
         });
         for (together, column) in square.iter_mut().zip(transpose(lines)) {
             // SAFETY: the array is 64 bytes long, and the store needs no alignment.
-            unsafe { _mm512_storeu_si512(together.as_mut_ptr().cast(), column) };
+            unsafe { _mm512_storeu_si512(together[panel].as_mut_ptr().cast(), column) };
         }
     }
-    interleave_from(whole, rows, panel);
+    interleave_from(whole, rows, block, panel);
 }
 
 /// The columns of 16 lines of 16 numbers of 32 bits: twos, then fours side by side, then the quarters
@@ -312,5 +331,161 @@ fn tile<const Q: usize, const P: usize>(
             // SAFETY: the slice is 64 bytes long, and the store needs no alignment.
             unsafe { _mm512_storeu_ps(line.as_mut_ptr(), sum) };
         }
+    }
+}
+
+#[target_feature(enable = "avx512f,avx512bw,avx512vl")]
+fn code_avx512(row: &[f32], out: &mut [u8]) -> Coded {
+    let ((blocks, rest), (outs, out_rest)) =
+        (row.as_chunks::<PANEL_ROWS>(), out.as_chunks_mut::<PANEL_ROWS>());
+    // SAFETY: the array is 64 bytes long, and the load needs no alignment.
+    let load = |numbers: &[f32; PANEL_ROWS]| unsafe { _mm512_loadu_ps(numbers.as_ptr()) };
+    let mut longest = _mm512_setzero_ps();
+    for numbers in blocks {
+        longest = _mm512_max_ps(longest, _mm512_abs_ps(load(numbers)));
+    }
+    let longest = rest.iter().fold(_mm512_reduce_max_ps(longest), |longest, x| longest.max(x.abs()));
+    let scales = bytes::scales(longest);
+    let (scale, inverse) = (_mm512_set1_ps(scales.0), _mm512_set1_ps(scales.1));
+    let mut squares = _mm512_setzero_ps();
+    for (numbers, out) in blocks.iter().zip(outs) {
+        let numbers = load(numbers);
+        let codes = _mm512_cvtps_epi32(_mm512_mul_ps(numbers, inverse));
+        let lost = _mm512_sub_ps(numbers, _mm512_mul_ps(_mm512_cvtepi32_ps(codes), scale));
+        squares = _mm512_fmadd_ps(lost, lost, squares);
+        let bytes = _mm_xor_si128(_mm512_cvtepi32_epi8(codes), _mm_set1_epi8(ZERO.cast_signed()));
+        // SAFETY: the array is 16 bytes long, and the store needs no alignment.
+        unsafe { _mm_storeu_si128(out.as_mut_ptr().cast(), bytes) };
+    }
+    let mut sum = _mm512_reduce_add_ps(squares);
+    for (&number, out) in rest.iter().zip(out_rest) {
+        let (byte, lost) = bytes::code(number, scales);
+        *out = byte;
+        sum += lost * lost;
+    }
+    bytes::coded(row.len(), scales.0, sum)
+}
+
+#[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni")]
+fn quads_avx512(queries: &Quads, panels: &QuadPanels, out: &mut [f32]) {
+    let width = panels.rows();
+    for (place, (block, scales)) in panels.blocks().enumerate() {
+        for (first, size, group) in queries.groups() {
+            let from = Side { queries, first, out: first * width + place * scales.len(), width };
+            match size {
+                1 => quad_tile::<1>(&from, group, block, scales, out),
+                2 => quad_tile::<2>(&from, group, block, scales, out),
+                3 => quad_tile::<3>(&from, group, block, scales, out),
+                4 => quad_tile::<4>(&from, group, block, scales, out),
+                5 => quad_tile::<5>(&from, group, block, scales, out),
+                _ => quad_tile::<GROUP>(&from, group, block, scales, out),
+            }
+        }
+    }
+}
+
+/// Where the sums of a group of queries come from and go to.
+struct Side<'a> {
+    queries: &'a Quads,
+    /// The first query of the group.
+    first: usize,
+    /// The place of its first number; each line is `width` long.
+    out: usize,
+    width: usize,
+}
+
+/// `Q` queries by a block of panels.
+#[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni")]
+#[inline]
+fn quad_tile<const Q: usize>(
+    side: &Side<'_>,
+    group: &[Quad],
+    block: &[QuadBlock],
+    row_scales: &[f32],
+    out: &mut [f32],
+) {
+    let Side { queries, first, .. } = *side;
+    let mut sums: [[__m512i; bytes::PANELS]; Q] =
+        std::array::from_fn(|q| [_mm512_set1_epi32(queries.starts[first + q]); bytes::PANELS]);
+    for (fours, panels) in group.as_chunks::<Q>().0.iter().zip(block) {
+        // SAFETY: the array is 64 bytes long, and the load needs no alignment.
+        let load = |rows: &QuadRows| unsafe { _mm512_loadu_si512(rows.as_ptr().cast()) };
+        let rows = panels.each_ref().map(load);
+        for (sums, four) in sums.iter_mut().zip(fours) {
+            let four = _mm512_set1_epi32(i32::from_ne_bytes(four.map(i8::cast_unsigned)));
+            for (sum, &row) in sums.iter_mut().zip(&rows) {
+                *sum = _mm512_dpbusd_epi32(*sum, row, four);
+            }
+        }
+    }
+    for (q, sums) in sums.iter().enumerate() {
+        let scale = _mm512_set1_ps(queries.scales[first + q]);
+        let line = &mut out[side.out + q * side.width..][..row_scales.len()];
+        let lines =
+            line.as_chunks_mut::<PANEL_ROWS>().0.iter_mut().zip(row_scales.as_chunks::<PANEL_ROWS>().0);
+        for (&sum, (line, scales)) in sums.iter().zip(lines) {
+            // SAFETY: the array is 64 bytes long, and the load needs no alignment.
+            let scales = unsafe { _mm512_loadu_ps(scales.as_ptr()) };
+            let product = _mm512_mul_ps(_mm512_mul_ps(_mm512_cvtepi32_ps(sum), scale), scales);
+            // SAFETY: the array is 64 bytes long, and the store needs no alignment.
+            unsafe { _mm512_storeu_ps(line.as_mut_ptr(), product) };
+        }
+    }
+}
+
+#[target_feature(enable = "avx2,fma")]
+fn quads_avx2(queries: &Quads, panels: &QuadPanels, out: &mut [f32]) {
+    const HALF: usize = PANEL_ROWS / 2;
+    let width = panels.rows();
+    for (place, (block, scales)) in panels.blocks().enumerate() {
+        for (first, size, group) in queries.groups() {
+            let from = Side { queries, first, out: first * width + place * scales.len(), width };
+            for (half, scales) in scales.as_chunks::<HALF>().0.iter().enumerate() {
+                match size {
+                    1 => quad_tile_avx2::<1>(&from, group, (block, half), scales, out),
+                    2 => quad_tile_avx2::<2>(&from, group, (block, half), scales, out),
+                    3 => quad_tile_avx2::<3>(&from, group, (block, half), scales, out),
+                    4 => quad_tile_avx2::<4>(&from, group, (block, half), scales, out),
+                    5 => quad_tile_avx2::<5>(&from, group, (block, half), scales, out),
+                    _ => quad_tile_avx2::<GROUP>(&from, group, (block, half), scales, out),
+                }
+            }
+        }
+    }
+}
+
+/// `Q` queries by one half of a panel. The sum of two products of 16 bits saturates beyond 32,767; codes
+/// of size 127 by 128 at most are below that, with the signs of rows on the side of the queries.
+#[target_feature(enable = "avx2,fma")]
+#[inline]
+fn quad_tile_avx2<const Q: usize>(
+    side: &Side<'_>,
+    group: &[Quad],
+    (block, half): (&[QuadBlock], usize),
+    row_scales: &[f32; PANEL_ROWS / 2],
+    out: &mut [f32],
+) {
+    let (zero, ones) = (_mm256_set1_epi8(ZERO.cast_signed()), _mm256_set1_epi16(1));
+    let mut sums = [_mm256_setzero_si256(); Q];
+    for (fours, panels) in group.as_chunks::<Q>().0.iter().zip(block) {
+        let rows = &panels.as_flattened().as_chunks::<{ PANEL_ROWS / 2 }>().0[half];
+        // SAFETY: the array is 32 bytes long, and the load needs no alignment.
+        let rows = _mm256_xor_si256(unsafe { _mm256_loadu_si256(rows.as_ptr().cast()) }, zero);
+        let sizes = _mm256_abs_epi8(rows);
+        for (sum, four) in sums.iter_mut().zip(fours) {
+            let four = _mm256_set1_epi32(i32::from_ne_bytes(four.map(i8::cast_unsigned)));
+            let twos = _mm256_maddubs_epi16(sizes, _mm256_sign_epi8(four, rows));
+            *sum = _mm256_add_epi32(*sum, _mm256_madd_epi16(twos, ones));
+        }
+    }
+    // SAFETY: the array is 32 bytes long, and the load needs no alignment.
+    let row_scales = unsafe { _mm256_loadu_ps(row_scales.as_ptr()) };
+    for (q, &sum) in sums.iter().enumerate() {
+        let scale = _mm256_set1_ps(side.queries.scales[side.first + q]);
+        let product = _mm256_mul_ps(_mm256_mul_ps(_mm256_cvtepi32_ps(sum), scale), row_scales);
+        let line: &mut [f32] =
+            &mut out[side.out + q * side.width + half * (PANEL_ROWS / 2)..][..PANEL_ROWS / 2];
+        // SAFETY: the slice is 32 bytes long, and the store needs no alignment.
+        unsafe { _mm256_storeu_ps(line.as_mut_ptr(), product) };
     }
 }
