@@ -14,6 +14,7 @@ mod config;
 mod correction;
 mod default;
 mod error;
+mod gather;
 mod graph;
 mod graph_file;
 mod live;
@@ -27,6 +28,7 @@ mod quarantine;
 mod record;
 mod row_set;
 mod scan;
+mod scope;
 mod scored;
 mod screen;
 mod snapshot;
@@ -51,9 +53,11 @@ pub use progress::FitProgress;
 pub use quarantine::HeldPoint;
 pub use record::DamagedRecord;
 pub use scan::{Answer, Question, Variant};
+pub use scope::{Deadline, Scope, TimeUp};
 pub use scored::{PointScorer, Scored, ScoredAnswer};
 pub use screen::Screen;
 pub use snapshot::{GalleryInfo, Snapshot};
+pub use walk::Walked;
 
 pub use write::FitInput;
 

@@ -6,8 +6,8 @@
 use dehub_graph::{Ranking, Width};
 use dehub_vector::{Candidate, TopK, Vector};
 
-use crate::Snapshot;
 use crate::scan::Variant;
+use crate::{Scope, Snapshot};
 
 /// Rows scored again for each that is asked for: codes misplace few by more.
 const RESCORED: usize = 4;
@@ -22,24 +22,66 @@ impl Snapshot {
         limit: usize,
         effort: usize,
     ) -> Option<Vec<Candidate>> {
+        self.walk_within(&self.scope(), query, variant, limit, effort)
+    }
+
+    /// The same among the points of a scope: all others are roads and no answers. It does not look at the
+    /// clock.
+    pub fn walk_within(
+        &self,
+        scope: &Scope,
+        query: &Vector,
+        variant: &Variant<'_>,
+        limit: usize,
+        effort: usize,
+    ) -> Option<Vec<Candidate>> {
+        self.walk_seeing(scope, query, variant, limit, effort).map(|walked| walked.best)
+    }
+
+    /// The same, with the raw best of all points that the walk compared with the query.
+    pub fn walk_seeing(
+        &self,
+        scope: &Scope,
+        query: &Vector,
+        variant: &Variant<'_>,
+        limit: usize,
+        effort: usize,
+    ) -> Option<Walked> {
         let graph = self.graph.as_deref()?;
         let width = Width { effort: effort.max(limit), keep: limit.saturating_mul(RESCORED) };
         let found = if variant.is_raw() {
-            graph.walk(query.as_slice(), &RawRows(self), width)
+            graph.walk(query.as_slice(), &RawRows(scope), width)
         } else {
-            graph.walk(query.as_slice(), &CorrectedRows { snapshot: self, variant }, width)
+            graph.walk(query.as_slice(), &CorrectedRows { scope, variant }, width)
         };
         let mut best = TopK::new(limit);
-        let recent = (graph.covered()..self.row_count()).filter(|&row| self.is_live(row));
+        let mut raw_best = TopK::new(1);
+        let recent = (graph.covered()..self.row_count()).filter(|&row| scope.contains(row));
         for row in found.candidates.iter().map(|candidate| candidate.row).chain(recent) {
-            best.push(Candidate::new(variant.score(self.similarity(query, row), row), row));
+            let similarity = self.similarity(query, row);
+            best.push(Candidate::new(variant.score(similarity, row), row));
+            raw_best.push(Candidate::new(similarity, row));
         }
-        Some(best.into_sorted())
+        // The best by its code need not be among the candidates.
+        if let Some(Candidate { row, .. }) = found.raw_best {
+            raw_best.push(Candidate::new(self.similarity(query, row), row));
+        }
+        let raw_best = raw_best.into_sorted().first().map(|best| best.row);
+        Some(Walked { best: best.into_sorted(), raw_best })
     }
 }
 
-/// Live rows by their similarity.
-struct RawRows<'a>(&'a Snapshot);
+/// What a walk found.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Walked {
+    /// The best points, best first.
+    pub best: Vec<Candidate>,
+    /// The row of the most similar point among those the walk met.
+    pub raw_best: Option<u32>,
+}
+
+/// The rows of a scope by their similarity.
+struct RawRows<'a>(&'a Scope);
 
 impl Ranking for RawRows<'_> {
     fn score(&self, _row: u32, similarity: f32) -> f32 {
@@ -47,13 +89,13 @@ impl Ranking for RawRows<'_> {
     }
 
     fn is_live(&self, row: u32) -> bool {
-        self.0.is_live(row)
+        self.0.contains(row)
     }
 }
 
-/// Live rows by their corrected score.
+/// The same by their corrected score.
 struct CorrectedRows<'a> {
-    snapshot: &'a Snapshot,
+    scope: &'a Scope,
     variant: &'a Variant<'a>,
 }
 
@@ -63,6 +105,6 @@ impl Ranking for CorrectedRows<'_> {
     }
 
     fn is_live(&self, row: u32) -> bool {
-        self.snapshot.is_live(row)
+        self.scope.contains(row)
     }
 }
