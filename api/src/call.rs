@@ -9,7 +9,7 @@ use std::time::Instant;
 use actix_web::dev::Payload;
 use actix_web::error::ErrorInternalServerError;
 use actix_web::{FromRequest, HttpRequest, HttpResponse, web};
-use dehub_index::{Collection, Name};
+use dehub_index::{Collection, Deadline, Name};
 use serde::Serialize;
 use serde_json::{Map, Value};
 
@@ -181,6 +181,12 @@ impl Task {
     pub(crate) fn name(&self, name: &'static str) -> Result<Name, Problem> {
         let refused = |error| Problem::new(INVALID_NAME, format!("the path: {error}"));
         self.segment(name).parse().map_err(refused)
+    }
+
+    /// When the answer must be there: the time of the parameter `timeout` after the request arrived.
+    pub(crate) fn deadline(&self) -> Result<Option<Deadline>, Problem> {
+        let limit = self.parameters.seconds("timeout")?;
+        Ok(limit.map(|limit| Deadline::after(self.started, limit)))
     }
 
     /// The collection that the path names.

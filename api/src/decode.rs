@@ -20,7 +20,7 @@ use crate::problem::Problem;
 const QUOTED_CHARS_MAX: usize = 40;
 
 /// Fields of Qdrant's bodies that mean something we do not do.
-const NOT_SUPPORTED_YET: [&str; 26] = [
+const NOT_SUPPORTED_YET: [&str; 33] = [
     "consistency",
     "context",
     "datatype",
@@ -29,8 +29,14 @@ const NOT_SUPPORTED_YET: [&str; 26] = [
     "formula",
     "fusion",
     "indexed_only",
+    "is_empty",
+    "is_null",
+    "key",
     "lookup_from",
+    "match",
+    "min_should",
     "multivector_config",
+    "nested",
     "on_disk",
     "on_disk_payload",
     "optimizers_config",
@@ -44,6 +50,7 @@ const NOT_SUPPORTED_YET: [&str; 26] = [
     "sample",
     "shard_key",
     "shard_number",
+    "should",
     "sparse_vectors",
     "using",
     "wal_config",

@@ -2,7 +2,9 @@
 
 use std::fmt::Display;
 
-use dehub_index::{Blame, CatalogueError, ConfigError, FitInput, Name, OpenError, ReadError, WriteError};
+use dehub_index::{
+    Blame, CatalogueError, ConfigError, FitInput, Name, OpenError, ReadError, TimeUp, WriteError,
+};
 use dehub_query::{BankKind, MethodError, QueryError, Ranking, Search, Settings, TuneError};
 use dehub_vector::{PointId, VectorError};
 
@@ -21,6 +23,7 @@ pub(crate) const UNKNOWN_CORRECTION: Code = Code::new(404, "unknown_correction",
 pub(crate) const UNKNOWN_JOB: Code = Code::new(404, "unknown_job", "No such job");
 pub(crate) const WRONG_METHOD: Code =
     Code::new(405, "wrong_method", "The path does not take this HTTP method");
+const SEARCH_TIMEOUT: Code = Code::new(408, "search_timeout", "The search took too long");
 pub(crate) const BODY_TIMEOUT: Code = Code::new(408, "body_timeout", "The body took too long");
 
 pub(crate) const COLLECTION_EXISTS: Code = Code::new(409, "collection_exists", "The collection exists");
@@ -265,6 +268,9 @@ pub(crate) fn query(error: &QueryError, asked: &[Asked]) -> Problem {
             new(INVALID_WEIGHT).at(field(&has, "/hubness/weight")).found(found)
         }
         QueryError::BatchTooLarge { found } => new(BATCH_TOO_LARGE).at("/searches").found(found),
+        QueryError::TimeUp(TimeUp { limit }) => {
+            new(SEARCH_TIMEOUT).in_parameter("timeout").found(limit.as_secs_f64())
+        }
         QueryError::NoPoints => new(NO_POINTS),
         QueryError::NoQueries(_) => new(EMPTY_BATCH).at("/searches"),
         QueryError::UnknownBank { .. }
@@ -305,6 +311,7 @@ pub(crate) fn hubness(error: &QueryError) -> Problem {
         | QueryError::UnknownBank { .. }
         | QueryError::TooFewToCompare { .. }
         | QueryError::Unsuited { .. }
+        | QueryError::TimeUp(_)
         | QueryError::Read(_) => by_blame(error.blame(), error.to_string()),
         _ => by_blame(error.blame(), error.to_string()),
     }
@@ -333,6 +340,7 @@ pub(crate) fn drift(error: &QueryError, given: Option<&str>) -> Problem {
         | QueryError::NoPoints
         | QueryError::NoQueries(_)
         | QueryError::Unsuited { .. }
+        | QueryError::TimeUp(_)
         | QueryError::Read(_) => by_blame(error.blame(), error.to_string()),
         _ => by_blame(error.blame(), error.to_string()),
     }

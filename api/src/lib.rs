@@ -27,6 +27,7 @@ mod defaults;
 mod edge;
 mod errors;
 mod evidence;
+mod filter;
 mod hubness;
 mod interrupt;
 mod jobs;

@@ -1,5 +1,7 @@
 //! The parameters of a query string: each is known, and given once.
 
+use std::time::Duration;
+
 use actix_web::web;
 
 use crate::errors::{INVALID_VALUE, UNKNOWN_PARAMETER};
@@ -63,6 +65,16 @@ impl Parameters {
     /// A parameter as a whole number.
     pub(crate) fn whole(&self, name: &str) -> Result<Option<usize>, Problem> {
         let read = |text: &str| text.parse().map_err(|_| self.refused(name, text, "a whole number from 0"));
+        self.text(name).map(read).transpose()
+    }
+
+    /// A parameter as a time in seconds, which may have a fraction.
+    pub(crate) fn seconds(&self, name: &str) -> Result<Option<Duration>, Problem> {
+        let read = |text: &str| {
+            let time = text.parse().ok().and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
+            let wanted = "a number of seconds above 0";
+            time.filter(|time| !time.is_zero()).ok_or_else(|| self.refused(name, text, wanted))
+        };
         self.text(name).map(read).transpose()
     }
 

@@ -1,10 +1,10 @@
 //! Queries: one, many at a time, explained.
 
 use actix_web::HttpResponse;
-use dehub_index::{Point, Snapshot};
+use dehub_index::{Point, Scope, Snapshot};
 use dehub_query::{
     BATCH_QUERIES_MAX, Bound, Explanation, Hit, LIMIT_DEFAULT, LIMIT_MAX, Query, Ranking, Response, Search,
-    Settings, Source, Staleness, explain, run,
+    Settings, Source, Staleness, explain_within, run_within,
 };
 use dehub_vector::PointId;
 use serde::Serialize;
@@ -13,12 +13,16 @@ use serde_json::Value;
 use crate::call::{Call, Served, Task};
 use crate::decode::{self, Fields, Place};
 use crate::errors::{self, BATCH_TOO_LARGE, EMPTY_BATCH, INVALID_LIMIT, INVALID_VALUE};
+use crate::filter::filter;
 use crate::live::{COUNTED, Watched};
 use crate::points::{Parts, Selection};
 use crate::problem::Problem;
 
 /// Hits of all queries of a request together: the answer is made in memory.
 const HITS_MAX: usize = 1_000_000;
+
+/// The parameter for the most seconds a search may take.
+const TIMEOUT: &str = "timeout";
 
 /// Decoded query: what the engine is asked, and what the answer is to look like.
 pub(crate) struct Asked {
@@ -127,17 +131,17 @@ impl StalenessReply {
 
 /// `POST /collections/{collection}/points/query`
 pub(crate) async fn query(call: Call) -> HttpResponse {
-    call.answer_body(&[], |task, body| one(&task, asked(body, Place::Body, query_source)?)).await
+    call.answer_body(&[TIMEOUT], |task, body| one(&task, asked(body, Place::Body, query_source)?)).await
 }
 
 /// `POST /collections/{collection}/points/search`: the same, with the vector in `vector`.
 pub(crate) async fn search(call: Call) -> HttpResponse {
-    call.answer_body(&[], |task, body| one(&task, asked(body, Place::Body, search_source)?)).await
+    call.answer_body(&[TIMEOUT], |task, body| one(&task, asked(body, Place::Body, search_source)?)).await
 }
 
 /// `POST /collections/{collection}/points/query/batch`
 pub(crate) async fn query_batch(call: Call) -> HttpResponse {
-    call.answer_body(&[], |task, body| many(&task, body)).await
+    call.answer_body(&[TIMEOUT], |task, body| many(&task, body)).await
 }
 
 fn one(task: &Task, asked: Asked) -> Result<Vec<u8>, Problem> {
@@ -178,9 +182,10 @@ fn asked(
     let search = fields.optional("params", params)?.unwrap_or_default();
     let selection = Selection::read(&mut fields, false)?;
     let score_threshold = fields.optional("score_threshold", decode::number_32)?;
+    let filter = fields.optional("filter", filter)?.flatten();
     let (ranking, explain) = fields.optional("hubness", hubness)?.unwrap_or_default();
     fields.finish()?;
-    let query = Query { source, settings: Settings { limit, ranking, search } };
+    let query = Query { source, settings: Settings { limit, ranking, search, filter } };
     let base = place.to_string();
     Ok(Asked { base, source: source_field, query, offset, selection, score_threshold, explain })
 }
@@ -259,17 +264,20 @@ fn answers(task: &Task, (collection, watched): &Served, mut all: Vec<Asked>) -> 
         return Err(Problem::new(INVALID_LIMIT, detail).wanted(format!("at most {HITS_MAX}")).found(hits));
     }
     let queries: Vec<Query> = all.iter().map(|asked| asked.query.clone()).collect();
-    let responses = run(snapshot, &queries).map_err(|error| errors::query(&error, &all))?;
-    let answer = |((asked, response), window)| answer(snapshot, asked, response, window);
+    let scope = &snapshot.scope().until(task.deadline()?);
+    let responses = run_within(snapshot, scope, &queries).map_err(|error| errors::query(&error, &all))?;
+    let answer = |((asked, response), window)| answer(snapshot, scope, asked, response, window);
     let answers = all.iter().zip(&responses).zip(windows).map(answer).collect::<Result<_, _>>()?;
     learn(task, watched, snapshot, &all, &responses);
     Ok(answers)
 }
 
-/// Learns from what was served. A later page is the same query again.
+/// Learns from what was served. A later page is the same query again, and what a filter leaves of an answer
+/// says nothing of who is a hub.
 fn learn(task: &Task, watched: &Watched, snapshot: &Snapshot, all: &[Asked], responses: &[Response]) {
     let mut rows = Vec::new();
-    for (asked, response) in all.iter().zip(responses).filter(|(asked, _)| asked.offset == 0) {
+    let is_counted = |asked: &Asked| asked.offset == 0 && asked.query.settings.filter.is_none();
+    for (asked, response) in all.iter().zip(responses).filter(|(asked, _)| is_counted(asked)) {
         rows.clear();
         let shown = response.hits.iter().filter(|hit| asked.passes(hit));
         rows.extend(shown.take(COUNTED).map(|hit| hit.row));
@@ -306,6 +314,7 @@ fn window(snapshot: &Snapshot, asked: &mut Asked) -> Result<(usize, usize), Prob
 
 fn answer(
     snapshot: &Snapshot,
+    scope: &Scope,
     asked: &Asked,
     response: &Response,
     (skipped, most): (usize, usize),
@@ -316,7 +325,7 @@ fn answer(
     let reply = |hits: &[Hit], ranks: Option<&[u32]>| hit_replies(snapshot, hits, ranks, asked.selection);
     let shown = kept(response);
     let (points, explained) = if asked.explain {
-        let explanation = explain(snapshot, &asked.query);
+        let explanation = explain_within(snapshot, scope, &asked.query);
         let one = std::slice::from_ref(asked);
         let Explanation { raw, raw_ranks, staleness, .. } =
             explanation.map_err(|error| errors::query(&error, one))?;

@@ -16,6 +16,7 @@ mod correction;
 mod default;
 mod error;
 mod freezing;
+mod gather;
 mod graph;
 mod graph_file;
 mod live;
@@ -30,6 +31,7 @@ mod quarantine;
 mod record;
 mod row_set;
 mod scan;
+mod scope;
 mod scored;
 mod screen;
 mod segments;
@@ -59,10 +61,12 @@ pub use progress::FitProgress;
 pub use quarantine::HeldPoint;
 pub use record::DamagedRecord;
 pub use scan::{Answer, Question, Variant};
+pub use scope::{Deadline, Scope, TimeUp};
 pub use scored::{PointScorer, Scored, ScoredAnswer};
 pub use screen::Screen;
 pub use segments::SegmentInfo;
 pub use snapshot::{GalleryInfo, Snapshot};
+pub use walk::Walked;
 
 pub use write::FitInput;
 

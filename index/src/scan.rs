@@ -2,8 +2,9 @@
 
 use dehub_vector::{CHUNK_ROWS, Candidate, Vector};
 
+use crate::gather;
 use crate::screen::{self, Screen};
-use crate::{Column, Snapshot};
+use crate::{Column, Scope, Snapshot, TimeUp};
 
 /// A ranking: `score = scale·sim − Σ weight·column`. Without terms and scale it is the raw ranking.
 #[derive(Debug, Clone, Default)]
@@ -132,7 +133,7 @@ pub struct Question<'a> {
 pub struct Answer {
     /// The best points, best first; ties by the lower row.
     pub best: Vec<Candidate>,
-    /// The rank of each target among all live points, from 1.
+    /// The rank of each target among the points that were scored, from 1.
     pub ranks: Vec<u32>,
 }
 
@@ -145,6 +146,28 @@ impl Snapshot {
         self.scan_by(question, variants, Screen::best())
     }
 
+    /// The same among the points of a scope: few of them one by one, many as all are.
+    ///
+    /// # Errors
+    /// [`TimeUp`] if the scope has a deadline and the scan has not ended by then.
+    ///
+    /// # Panics
+    /// As [`Snapshot::scan`] does. Targets need not be in the scope.
+    pub fn scan_within(
+        &self,
+        scope: &Scope,
+        question: &Question<'_>,
+        variants: &[Variant<'_>],
+    ) -> Result<Vec<Vec<Answer>>, TimeUp> {
+        self.check(question);
+        let answers = if gather::is_better(scope, self.len(), question.vectors.len()) {
+            gather::scan(self, question, variants, scope)
+        } else {
+            screen::scan(self, question, variants, Screen::best(), scope)
+        };
+        scope.in_time(answers)
+    }
+
     /// The same, bit for bit, by a screen of choice.
     ///
     /// # Panics
@@ -155,10 +178,14 @@ impl Snapshot {
         variants: &[Variant<'_>],
         screen: Screen,
     ) -> Vec<Vec<Answer>> {
+        self.check(question);
+        screen::scan(self, question, variants, screen, &self.scope())
+    }
+
+    fn check(&self, question: &Question<'_>) {
         let Question { vectors, targets, .. } = *question;
         assert!(targets.is_empty() || targets.len() == vectors.len(), "a list of targets for each query");
         assert!(targets.iter().flatten().all(|&row| self.is_live(row)), "targets are live rows");
-        screen::scan(self, question, variants, screen)
     }
 }
 

@@ -11,10 +11,13 @@ use dehub_normalize::{PointSide, QueryScorer, Scorer};
 use dehub_vector::{Candidate, Metric, Vector, dot};
 use rayon::prelude::*;
 
-use crate::{Correction, Question, Snapshot, Variant};
+use crate::{Correction, Question, Scope, Snapshot, TimeUp, Variant};
 
 /// Queries a row is compared with while it is at hand. Each holds a similarity for every point meanwhile.
 const QUERY_BLOCK: usize = 8;
+
+/// Rows between two looks at the clock.
+const ROWS_UNWATCHED: usize = 256;
 
 /// Walks of an iteration that would do with three; it stops earlier as a rule, and here at the latest.
 const ROUNDS_MAX: usize = 32;
@@ -67,7 +70,7 @@ impl Scored {
 pub struct ScoredAnswer {
     /// The best points, best first.
     pub best: Vec<Scored>,
-    /// The rank of each target among all live points, from 1.
+    /// The rank of each target among the points that were scored, from 1.
     pub ranks: Vec<u32>,
 }
 
@@ -114,22 +117,27 @@ fn largest(mut all: Vec<f32>, k: usize) -> Vec<f32> {
 }
 
 impl Snapshot {
-    /// Scores every live point by a correction with a [`Correction::scorer`]: an answer for each query.
-    /// `left_out` is empty or has for each query the row of the point it was searched by, which does not
-    /// count as its neighbour, but is ranked as any other. No answer if the correction has no scorer.
+    /// Scores every point of the scope by a correction with a [`Correction::scorer`]: an answer for each
+    /// query, whose neighbours are points of the scope too. `left_out` is empty or has for each query the row
+    /// of the point it was searched by, which does not count as its neighbour, but is ranked as any other. No
+    /// answer if the correction has no scorer.
+    ///
+    /// # Errors
+    /// [`TimeUp`] if the scope has a deadline and the scan has not ended by then.
     ///
     /// # Panics
     /// If `targets` or `left_out` is neither empty nor as long as `vectors`.
     pub fn scan_scored(
         &self,
+        scope: &Scope,
         question: &Question<'_>,
         correction: &Correction,
         left_out: &[Option<u32>],
-    ) -> Vec<ScoredAnswer> {
+    ) -> Result<Vec<ScoredAnswer>, TimeUp> {
         let Question { vectors, limit, targets } = *question;
         assert!(targets.is_empty() || targets.len() == vectors.len(), "a list of targets for each query");
         assert!(left_out.is_empty() || left_out.len() == vectors.len(), "a row or none for each query");
-        let Some(scorer) = correction.scorer() else { return Vec::new() };
+        let Some(scorer) = correction.scorer() else { return Ok(Vec::new()) };
         let answer = |(place, similarities): (usize, Vec<(u32, f32)>)| {
             let query = &vectors[place];
             let own = left_out.get(place).copied().flatten();
@@ -149,15 +157,18 @@ impl Snapshot {
         };
         let block = vectors.len().div_ceil(rayon::current_num_threads()).clamp(1, QUERY_BLOCK);
         let answers = vectors.par_chunks(block).enumerate().flat_map_iter(|(number, queries)| {
-            (number * block..).zip(self.similarities(queries)).map(answer)
+            (number * block..).zip(self.similarities(scope, queries)).map(answer)
         });
-        answers.collect()
+        scope.in_time(answers.collect())
     }
 
-    /// Each query's similarity to every live row. A row is read once for all of them.
-    fn similarities(&self, queries: &[Vector]) -> Vec<Vec<(u32, f32)>> {
-        let mut similarities = vec![Vec::with_capacity(self.len()); queries.len()];
-        for row in self.rows() {
+    /// Each query's similarity to every row of the scope. A row is read once for all of them.
+    fn similarities(&self, scope: &Scope, queries: &[Vector]) -> Vec<Vec<(u32, f32)>> {
+        let mut similarities = vec![Vec::with_capacity(scope.len()); queries.len()];
+        for (place, row) in scope.rows().enumerate() {
+            if place % ROWS_UNWATCHED == 0 && scope.is_over() {
+                break;
+            }
             let lists = similarities.iter_mut().zip(queries);
             lists.for_each(|(list, query)| list.push((row, self.similarity(query, row))));
         }
@@ -197,7 +208,8 @@ impl Snapshot {
 
     /// The best `limit` points by a correction with a [`Correction::scorer`], and one more if a point is
     /// `left_out` as in [`Snapshot::scan_scored`], among those that `walk` finds: the best `n` points it
-    /// knows by a weighted sum. It may be a graph walk or an exact scan.
+    /// knows by a weighted sum. It may be a graph walk or an exact scan, and have points of its own: the
+    /// query's neighbours are of those too.
     ///
     /// - [`Scorer::BankRank`]: the rank is below `r` exactly where `s − t_r ≥ 0`, with `t_r` the `r`-th
     ///   number of the point's list. The least `r` with `limit` such points is found by bisection.

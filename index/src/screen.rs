@@ -10,8 +10,8 @@ use dehub_vector::{
 };
 use rayon::prelude::*;
 
-use crate::Snapshot;
 use crate::scan::{Answer, Question, Variant, first_row, offset};
+use crate::{Scope, Snapshot};
 
 /// Queries multiplied together: their lines of scores and one chunk of the gallery stay in cache.
 const BLOCK: usize = 96;
@@ -56,6 +56,7 @@ pub(crate) fn scan(
     question: &Question<'_>,
     variants: &[Variant<'_>],
     screen: Screen,
+    scope: &Scope,
 ) -> Vec<Vec<Answer>> {
     let (count, threads) = (question.vectors.len(), rayon::current_num_threads());
     if count == 0 {
@@ -67,7 +68,8 @@ pub(crate) fn scan(
     let spans = threads.div_ceil(batches).min(chunks.div_ceil(SPAN_MIN)).max(1);
     let answers = question.vectors.par_chunks(size).enumerate().map(|(place, vectors)| {
         let targets = question.targets.chunks(size).nth(place).unwrap_or_default();
-        let batch = Batch::new(snapshot, &Question { vectors, targets, ..*question }, variants, screen);
+        let question = Question { vectors, targets, ..*question };
+        let batch = Batch::new(snapshot, &question, variants, screen, scope);
         let found = (0..spans)
             .into_par_iter()
             .map(|span| batch.scan(chunks * span / spans..chunks * (span + 1) / spans));
@@ -79,6 +81,7 @@ pub(crate) fn scan(
 /// Queries on their way through the gallery.
 struct Batch<'a> {
     snapshot: &'a Snapshot,
+    scope: &'a Scope,
     variants: &'a [Variant<'a>],
     limit: usize,
     queries: Vec<Asked<'a>>,
@@ -123,6 +126,7 @@ impl<'a> Batch<'a> {
         question: &Question<'a>,
         variants: &'a [Variant<'a>],
         screen: Screen,
+        scope: &'a Scope,
     ) -> Batch<'a> {
         let Question { vectors, limit, targets } = *question;
         let asked = |(place, vector): (usize, &'a Vector)| {
@@ -150,7 +154,7 @@ impl<'a> Batch<'a> {
             Screen::Bytes | Screen::Narrow | Screen::Wide => Coded::Wide(packed),
         };
         let queries = vectors.iter().enumerate().map(asked).collect();
-        Batch { snapshot, variants, limit, queries, coded }
+        Batch { snapshot, scope, variants, limit, queries, coded }
     }
 
     /// The rows of some chunks.
@@ -168,10 +172,10 @@ impl<'a> Batch<'a> {
             scaled: Vec::new(),
             known: [f32::NAN; CHUNK_ROWS],
         };
-        for chunk in chunks {
+        for chunk in chunks.take_while(|_| !self.scope.is_over()) {
             let rows = self.snapshot.vectors.chunk(chunk);
             let dim = self.snapshot.vectors.width();
-            let dead = |row| !self.snapshot.is_live(row);
+            let dead = |row| !self.scope.contains(row);
             let biases = |variant: &Variant<'_>| variant.chunk_biases(chunk, rows.len() / dim, dead);
             let biases: Vec<Vec<f32>> = self.variants.iter().map(biases).collect();
             match self.coded {

@@ -143,11 +143,27 @@ impl Snapshot {
     /// The row of the point with this id.
     pub fn find(&self, id: &PointId) -> Result<Option<u32>, ReadError> {
         let Some(bytes) = self.view.get(IDS, &id_key(id))? else { return Ok(None) };
-        let row = read_u32(IDS, &bytes)?;
+        self.live_row(id, &bytes).map(Some)
+    }
+
+    /// The row that the record of an id names.
+    fn live_row(&self, id: &PointId, bytes: &[u8]) -> Result<u32, ReadError> {
+        let row = read_u32(IDS, bytes)?;
         if !self.is_live(row) {
             return Err(damaged(IDS, format!("id {id} leads to row {row}, which holds no point")).into());
         }
-        Ok(Some(row))
+        Ok(row)
+    }
+
+    /// The rows of the points with these ids, in that order, those that exist.
+    pub fn find_all(&self, ids: &[PointId]) -> Result<Vec<u32>, ReadError> {
+        let keys: Vec<_> = ids.iter().map(id_key).collect();
+        let mut rows = Vec::with_capacity(ids.len());
+        for (bytes, id) in self.view.get_many(IDS, &keys)?.into_iter().zip(ids) {
+            let Some(bytes) = bytes else { continue };
+            rows.push(self.live_row(id, &bytes)?);
+        }
+        Ok(rows)
     }
 
     /// The points of some rows, in that order.

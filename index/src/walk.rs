@@ -4,13 +4,16 @@
 //! The graph knows only the raw geometry. Hubs stay useful as roads and are demoted as answers.
 
 use dehub_graph::{Ranking, Width};
-use dehub_vector::{Candidate, TopK, Vector};
+use dehub_vector::{Candidate, TopK, Vector, prefetch};
 
-use crate::Snapshot;
 use crate::scan::Variant;
+use crate::{Scope, Snapshot};
 
 /// Rows scored again for each that is asked for: codes misplace few by more.
 const RESCORED: usize = 4;
+
+/// Rows that are fetched before they are scored.
+const AHEAD: usize = 4;
 
 impl Snapshot {
     /// The best `limit` points a walk with a beam of `effort` finds, best first, together with an
@@ -22,28 +25,76 @@ impl Snapshot {
         limit: usize,
         effort: usize,
     ) -> Option<Vec<Candidate>> {
+        self.walk_within(&self.scope(), query, variant, limit, effort)
+    }
+
+    /// The same among the points of a scope: all others are roads and no answers. It does not look at the
+    /// clock.
+    pub fn walk_within(
+        &self,
+        scope: &Scope,
+        query: &Vector,
+        variant: &Variant<'_>,
+        limit: usize,
+        effort: usize,
+    ) -> Option<Vec<Candidate>> {
+        self.walk_seeing(scope, query, variant, limit, effort).map(|walked| walked.best)
+    }
+
+    /// The same, with the raw best of all points that the walk compared with the query.
+    pub fn walk_seeing(
+        &self,
+        scope: &Scope,
+        query: &Vector,
+        variant: &Variant<'_>,
+        limit: usize,
+        effort: usize,
+    ) -> Option<Walked> {
         if !self.has_graph() {
             return None;
         }
-        let width = Width { effort: effort.max(limit), keep: limit.saturating_mul(RESCORED) };
-        let found = self.segments().flat_map(|graph| {
+        let effort = effort.max(limit);
+        let (mut rows, mut nearest) = (Vec::new(), Vec::new());
+        for graph in self.segments() {
+            // Codes of fewer numbers misplace more.
+            let least = if graph.projection().is_some() { effort } else { 0 };
+            let width = Width { effort, keep: limit.saturating_mul(RESCORED).max(least) };
             let found = if variant.is_raw() {
-                graph.walk(query.as_slice(), &RawRows(self), width)
+                graph.walk(query.as_slice(), &RawRows(scope), width)
             } else {
-                graph.walk(query.as_slice(), &CorrectedRows { snapshot: self, variant }, width)
+                graph.walk(query.as_slice(), &CorrectedRows { scope, variant }, width)
             };
-            found.candidates.into_iter().map(|candidate| candidate.row)
-        });
-        let mut best = TopK::new(limit);
-        for row in found.chain(self.delta_rows()) {
-            best.push(Candidate::new(variant.score(self.similarity(query, row), row), row));
+            rows.extend(found.candidates.iter().map(|candidate| candidate.row));
+            nearest.extend(found.raw_best.map(|candidate| candidate.row));
         }
-        Some(best.into_sorted())
+        rows.extend(self.delta_rows().filter(|&row| scope.contains(row)));
+        let (mut best, mut raw_best) = (TopK::new(limit), TopK::new(1));
+        for (place, &row) in rows.iter().enumerate() {
+            if let Some(&ahead) = rows.get(place + AHEAD) {
+                prefetch(self.vector(ahead));
+            }
+            let similarity = self.similarity(query, row);
+            best.push(Candidate::new(variant.score(similarity, row), row));
+            raw_best.push(Candidate::new(similarity, row));
+        }
+        // The best by its code need not be among the candidates.
+        nearest.iter().for_each(|&row| _ = raw_best.push(Candidate::new(self.similarity(query, row), row)));
+        let raw_best = raw_best.into_sorted().first().map(|best| best.row);
+        Some(Walked { best: best.into_sorted(), raw_best })
     }
 }
 
-/// Live rows by their similarity.
-struct RawRows<'a>(&'a Snapshot);
+/// What a walk found.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Walked {
+    /// The best points, best first.
+    pub best: Vec<Candidate>,
+    /// The row of the most similar point among those the walk met.
+    pub raw_best: Option<u32>,
+}
+
+/// The rows of a scope by their similarity.
+struct RawRows<'a>(&'a Scope);
 
 impl Ranking for RawRows<'_> {
     fn score(&self, _row: u32, similarity: f32) -> f32 {
@@ -51,13 +102,13 @@ impl Ranking for RawRows<'_> {
     }
 
     fn is_live(&self, row: u32) -> bool {
-        self.0.is_live(row)
+        self.0.contains(row)
     }
 }
 
-/// Live rows by their corrected score.
+/// The same by their corrected score.
 struct CorrectedRows<'a> {
-    snapshot: &'a Snapshot,
+    scope: &'a Scope,
     variant: &'a Variant<'a>,
 }
 
@@ -67,6 +118,6 @@ impl Ranking for CorrectedRows<'_> {
     }
 
     fn is_live(&self, row: u32) -> bool {
-        self.snapshot.is_live(row)
+        self.scope.contains(row)
     }
 }

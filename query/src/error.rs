@@ -1,6 +1,6 @@
 //! Why a question has no answer.
 
-use dehub_index::{Blame, ReadError};
+use dehub_index::{Blame, ReadError, TimeUp};
 use dehub_vector::{PointId, VectorError};
 
 use crate::query::{BATCH_QUERIES_MAX, LIMIT_MAX};
@@ -105,6 +105,9 @@ pub enum QueryError {
         /// What does not fit.
         reason: &'static str,
     },
+    /// It took longer than the time it was given.
+    #[error(transparent)]
+    TimeUp(#[from] TimeUp),
     /// A point could not be read.
     #[error(transparent)]
     Read(#[from] ReadError),
@@ -128,6 +131,7 @@ impl QueryError {
             | QueryError::NoPoints
             | QueryError::TooFewToCompare { .. }
             | QueryError::Unsuited { .. }
+            | QueryError::TimeUp(_)
             | QueryError::NoQueries(_) => Blame::Caller,
         }
     }

@@ -1,13 +1,15 @@
 //! Executing a plan.
 
-use dehub_index::{Question, Snapshot, Variant};
+use std::sync::Arc;
+
+use dehub_index::{Question, Scope, Snapshot, TimeUp, Variant};
 use dehub_vector::{Candidate, Vector};
 use rayon::prelude::*;
 
-use crate::plan::{Engine, plan};
+use crate::plan::{Engine, Stage, plan_within};
 use crate::query::{BATCH_QUERIES_MAX, Prepared, Query, Settings};
-use crate::ranking::{Ranked, Rankings, rank_exactly};
-use crate::{Plan, QueryError};
+use crate::ranking::{Ranked, Rankings, rank_within};
+use crate::{Filter, Plan, QueryError};
 
 /// A point found.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -40,46 +42,129 @@ pub struct Response {
 
 /// Answers queries, those with equal settings together.
 pub fn run(snapshot: &Snapshot, queries: &[Query]) -> Result<Vec<Response>, QueryError> {
+    run_within(snapshot, &snapshot.scope(), queries)
+}
+
+/// Answers queries with points of a scope of this snapshot, those that the queries' own filters allow, and
+/// until its deadline. The clock is looked at between queries, and by an exact scan every few hundred points.
+///
+/// # Errors
+/// As for every query; [`QueryError::TimeUp`] if the answers are not whole by the deadline.
+pub fn run_within(
+    snapshot: &Snapshot,
+    scope: &Scope,
+    queries: &[Query],
+) -> Result<Vec<Response>, QueryError> {
     if queries.len() > BATCH_QUERIES_MAX {
         return Err(QueryError::BatchTooLarge { found: queries.len() });
     }
     let mut responses: Vec<Option<Response>> = vec![None; queries.len()];
-    let mut groups: Vec<(&Settings, Vec<usize>)> = Vec::new();
+    // What is made of a filter is as large as the gallery, so there is one at a time.
+    let mut by_filter: Vec<(&Option<Arc<Filter>>, Vec<Group<'_>>)> = Vec::new();
     for (place, query) in queries.iter().enumerate() {
-        match groups.iter_mut().find(|(settings, _)| **settings == query.settings) {
-            Some((_, places)) => places.push(place),
-            None => groups.push((&query.settings, vec![place])),
-        }
+        let by_settings = list_of(&mut by_filter, &query.settings.filter);
+        list_of(by_settings, &query.settings).push(place);
     }
-    for (settings, places) in groups {
-        let plan = plan(snapshot, settings, places.len())?;
-        let prepared = places
-            .iter()
-            .map(|&place| queries[place].prepare(place, snapshot))
-            .collect::<Result<Vec<_>, _>>()?;
-        let answers = answer(snapshot, settings, &plan, &prepared)?;
-        places.into_iter().zip(answers).for_each(|(place, response)| responses[place] = Some(response));
+    for (_, groups) in by_filter {
+        let Some((settings, _)) = groups.first() else { continue };
+        let scope = &settings.scope(snapshot, scope)?;
+        for (settings, places) in groups {
+            let plan = plan_within(snapshot, scope, settings, places.len())?;
+            let prepared = places
+                .iter()
+                .map(|&place| queries[place].prepare(place, snapshot))
+                .collect::<Result<Vec<_>, _>>()?;
+            let rankings = Rankings::new(settings.ranking.find(snapshot)?);
+            let group = Asked { snapshot, scope, rankings, plan };
+            let answers = group.answers(&prepared)?;
+            places.into_iter().zip(answers).for_each(|(place, response)| responses[place] = Some(response));
+        }
     }
     Ok(responses.into_iter().flatten().collect())
 }
 
-fn answer(
-    snapshot: &Snapshot,
-    settings: &Settings,
-    plan: &Plan,
-    prepared: &[Prepared],
-) -> Result<Vec<Response>, QueryError> {
-    let rankings = Rankings::new(settings.ranking.find(snapshot)?);
-    let ranked = match plan.engine {
-        Engine::Exact { .. } => scan(snapshot, &rankings, plan.limit, prepared),
-        Engine::Graph { effort } => {
-            prepared.par_iter().map(|query| walk(snapshot, &rankings, plan.limit, effort, query)).collect()
+/// The places of the queries with these settings.
+type Group<'a> = (&'a Settings, Vec<usize>);
+
+/// The list that goes with a key, at first an empty one.
+fn list_of<K: PartialEq, T>(lists: &mut Vec<(K, Vec<T>)>, key: K) -> &mut Vec<T> {
+    let place = lists.iter().position(|(own, _)| *own == key).unwrap_or(lists.len());
+    if place == lists.len() {
+        lists.push((key, Vec::new()));
+    }
+    &mut lists[place].1
+}
+
+/// What queries with the same settings have in common.
+struct Asked<'a> {
+    snapshot: &'a Snapshot,
+    scope: &'a Scope,
+    rankings: Rankings<'a>,
+    plan: Plan,
+}
+
+impl Asked<'_> {
+    fn answers(&self, prepared: &[Prepared]) -> Result<Vec<Response>, TimeUp> {
+        match self.plan.engine {
+            Engine::Exact { .. } => {
+                let ranked = self.scan(prepared)?;
+                let respond = |(query, ranked)| self.response(query, ranked, &self.plan);
+                Ok(prepared.iter().zip(ranked).map(respond).collect())
+            }
+            Engine::Graph { effort } => {
+                prepared.par_iter().map(|query| self.answer_by_walk(effort, query)).collect()
+            }
         }
-    };
-    let respond = |(query, ranked): (&Prepared, Ranked)| {
-        let variant = ranked.variant.map(|variant| &rankings.variants[variant]);
+    }
+
+    /// By a walk; by a scan if that finds fewer points than there are.
+    fn answer_by_walk(&self, effort: usize, query: &Prepared) -> Result<Response, TimeUp> {
+        let ranked = self.scope.in_time(self.walk(effort, query))?;
+        let own = query.own_row.filter(|&row| self.scope.contains(row));
+        let others = self.scope.len() - usize::from(own.is_some());
+        let found = ranked.best.iter().filter(|candidate| Some(candidate.row) != own).count();
+        if found >= self.plan.limit.min(others) {
+            return Ok(self.response(query, ranked, &self.plan));
+        }
+        let engine = Engine::Exact { reason: "a walk found too few" };
+        let plan = Plan { engine, stage: self.plan.stage.map(|_| Stage::All), ..self.plan.clone() };
+        let mut ranked = self.scan(std::slice::from_ref(query))?;
+        Ok(self.response(query, ranked.swap_remove(0), &plan))
+    }
+
+    fn scan(&self, prepared: &[Prepared]) -> Result<Vec<Ranked>, TimeUp> {
+        let vectors: Vec<Vector> = prepared.iter().map(|query| query.vector.clone()).collect();
+        let own: Vec<Option<u32>> = prepared.iter().map(|query| query.own_row).collect();
+        let extra = usize::from(own.iter().any(Option::is_some));
+        let question = Question { vectors: &vectors, limit: self.plan.limit + extra, targets: &[] };
+        let tables = std::slice::from_ref(&self.rankings);
+        let ranked = rank_within(self.snapshot, self.scope, &question, &own, tables)?;
+        Ok(ranked.into_iter().flatten().collect())
+    }
+
+    fn walk(&self, effort: usize, query: &Prepared) -> Ranked {
+        let Asked { snapshot, scope, rankings, plan: Plan { limit, .. } } = self;
+        let walk = |variant: &Variant<'_>, limit: usize| match scope.in_time(()) {
+            Ok(()) => {
+                snapshot.walk_within(scope, &query.vector, variant, limit, effort).unwrap_or_default()
+            }
+            Err(TimeUp { .. }) => Vec::new(),
+        };
+        if let Some(correction) = rankings.scored {
+            let found = snapshot.search_scored(correction, &query.vector, query.own_row, *limit, &walk);
+            return Ranked::scored(&found, Vec::new());
+        }
+        let limit = limit + usize::from(query.own_row.is_some());
+        let first = walk(&rankings.variants[0], limit);
+        let (variant, gate_open) = rankings.choose(first.first().map(|best| best.row));
+        let best = if variant == 0 { first } else { walk(&rankings.variants[variant], limit) };
+        Ranked { variant: Some(variant), best, ranks: Vec::new(), gate_open }
+    }
+
+    fn response(&self, query: &Prepared, ranked: Ranked, plan: &Plan) -> Response {
+        let variant = ranked.variant.map(|variant| &self.rankings.variants[variant]);
         let hit = |candidate: Candidate| {
-            let raw_score = snapshot.similarity(&query.vector, candidate.row);
+            let raw_score = self.snapshot.similarity(&query.vector, candidate.row);
             let bias = variant.map(|variant| variant.bias(candidate.row));
             let scale = variant.map(|variant| variant.scale(candidate.row));
             Hit { row: candidate.row, score: candidate.score, raw_score, bias, scale }
@@ -89,38 +174,7 @@ fn answer(
             hits: others.take(plan.limit).map(hit).collect(),
             plan: plan.clone(),
             gate_open: ranked.gate_open,
-            sequence: snapshot.sequence(),
+            sequence: self.snapshot.sequence(),
         }
-    };
-    Ok(prepared.iter().zip(ranked).map(respond).collect())
-}
-
-fn scan(snapshot: &Snapshot, rankings: &Rankings<'_>, limit: usize, prepared: &[Prepared]) -> Vec<Ranked> {
-    let vectors: Vec<Vector> = prepared.iter().map(|query| query.vector.clone()).collect();
-    let own: Vec<Option<u32>> = prepared.iter().map(|query| query.own_row).collect();
-    let extra = usize::from(own.iter().any(Option::is_some));
-    let question = Question { vectors: &vectors, limit: limit + extra, targets: &[] };
-    rank_exactly(snapshot, &question, &own, std::slice::from_ref(rankings)).into_iter().flatten().collect()
-}
-
-fn walk(
-    snapshot: &Snapshot,
-    rankings: &Rankings<'_>,
-    limit: usize,
-    effort: usize,
-    query: &Prepared,
-) -> Ranked {
-    let walk = |variant: &Variant<'_>, limit: usize| {
-        snapshot.walk(&query.vector, variant, limit, effort).unwrap_or_default()
-    };
-    if let Some(correction) = rankings.scored {
-        let found = snapshot.search_scored(correction, &query.vector, query.own_row, limit, &walk);
-        return Ranked::scored(&found, Vec::new());
     }
-    let limit = limit + usize::from(query.own_row.is_some());
-    let raw_best =
-        if rankings.is_gated() { walk(&rankings.variants[0], 1).first().map(|best| best.row) } else { None };
-    let (variant, gate_open) = rankings.choose(raw_best);
-    let best = walk(&rankings.variants[variant], limit);
-    Ranked { variant: Some(variant), best, ranks: Vec::new(), gate_open }
 }

@@ -1,10 +1,12 @@
 //! Queries as they are asked, and checked against a snapshot.
 
-use dehub_index::{Correction, Snapshot};
+use std::sync::Arc;
+
+use dehub_index::{Correction, Scope, Snapshot};
 use dehub_normalize::Method;
 use dehub_vector::{PointId, Vector};
 
-use crate::QueryError;
+use crate::{Filter, QueryError};
 
 /// Hits of a query that does not say how many.
 pub const LIMIT_DEFAULT: usize = 10;
@@ -54,7 +56,8 @@ pub enum Search {
     Exact,
     /// Walk the graph with this effort; a collection without a graph is scanned exactly.
     Graph {
-        /// The beam's width, HNSW's `ef`.
+        /// The beam's width, HNSW's `ef`. With a filter the beam has as many nodes as it takes to find about as
+        /// much; where scoring each point that is allowed costs less, that is done.
         effort: usize,
     },
 }
@@ -68,6 +71,9 @@ pub struct Settings {
     pub ranking: Ranking,
     /// How to find candidates.
     pub search: Search,
+    /// Which points may be answers; all when not given. Hits are fewer than the limit if those are. Queries of
+    /// a batch that have the same filter share what is made of it.
+    pub filter: Option<Arc<Filter>>,
 }
 
 /// One question.
@@ -105,6 +111,11 @@ impl Query {
 }
 
 impl Settings {
+    /// The points of a scope that may be answers.
+    pub(crate) fn scope(&self, snapshot: &Snapshot, scope: &Scope) -> Result<Scope, QueryError> {
+        self.filter.as_ref().map_or_else(|| Ok(scope.clone()), |filter| filter.within(snapshot, scope))
+    }
+
     /// The number of hits on this snapshot.
     pub(crate) fn limit_on(&self, snapshot: &Snapshot) -> Result<usize, QueryError> {
         let found = snapshot.len();

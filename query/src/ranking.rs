@@ -1,7 +1,7 @@
 //! What the points are ranked by, and the exact ranking itself: the one path that searches, hubness,
 //! evaluation and tuning share.
 
-use dehub_index::{Answer, Correction, Question, Scored, ScoredAnswer, Snapshot, Variant};
+use dehub_index::{Answer, Correction, Question, Scope, Scored, ScoredAnswer, Snapshot, TimeUp, Variant};
 use dehub_vector::Candidate;
 
 /// The rankings a query may turn out to need. Without a gate there is one. With gates the first is
@@ -87,14 +87,29 @@ pub(crate) fn rank_exactly(
     left_out: &[Option<u32>],
     tables: &[Rankings<'_>],
 ) -> Vec<Vec<Ranked>> {
+    let ranked = rank_within(snapshot, &snapshot.scope(), question, left_out, tables);
+    ranked.expect("the scope has no deadline")
+}
+
+/// The same for the points of a scope. A gate looks at the raw best of them.
+pub(crate) fn rank_within(
+    snapshot: &Snapshot,
+    scope: &Scope,
+    question: &Question<'_>,
+    left_out: &[Option<u32>],
+    tables: &[Rankings<'_>],
+) -> Result<Vec<Vec<Ranked>>, TimeUp> {
     let variants: Vec<_> = tables.iter().flat_map(|table| table.variants.iter().cloned()).collect();
     let affine = if variants.is_empty() {
         vec![Vec::new(); question.vectors.len()]
     } else {
-        snapshot.scan(question, &variants)
+        snapshot.scan_within(scope, question, &variants)?
     };
-    let scan = |correction| snapshot.scan_scored(question, correction, left_out).into_iter();
-    let mut scored: Vec<_> = tables.iter().map(|table| table.scored.map(scan)).collect();
+    let scan = |table: &Rankings<'_>| {
+        let scan = |correction| snapshot.scan_scored(scope, question, correction, left_out);
+        Ok(table.scored.map(scan).transpose()?.map(Vec::into_iter))
+    };
+    let mut scored = tables.iter().map(scan).collect::<Result<Vec<_>, TimeUp>>()?;
     let rank = |mut answers: Vec<Answer>| {
         let rank = |(table, scored): (&Rankings<'_>, &mut Option<std::vec::IntoIter<ScoredAnswer>>)| {
             if let Some(scored) = scored {
@@ -109,5 +124,5 @@ pub(crate) fn rank_exactly(
         };
         tables.iter().zip(&mut scored).map(rank).collect()
     };
-    affine.into_iter().map(rank).collect()
+    Ok(affine.into_iter().map(rank).collect())
 }

@@ -1,6 +1,6 @@
 //! Whether an answer can change when a stale correction takes in what its banks have.
 
-use dehub_index::{Correction, Growth, Question, Snapshot, Variant};
+use dehub_index::{Correction, Growth, Question, Scope, Snapshot, TimeUp, Variant};
 
 use crate::QueryError;
 use crate::execute::Hit;
@@ -63,6 +63,7 @@ impl Movement {
 /// What unseen entries can do to the answer `hits` of a query; `None` if the correction is up to date.
 pub(crate) fn staleness(
     snapshot: &Snapshot,
+    scope: &Scope,
     query: &Prepared,
     found: Option<(&Correction, f32)>,
     hits: &[Hit],
@@ -70,7 +71,7 @@ pub(crate) fn staleness(
     let Some((correction, strength)) = found.filter(|(correction, _)| correction.info().stale > 0) else {
         return Ok(None);
     };
-    let raw_best = best(snapshot, query, &Variant::raw(), 1).first().map(|best| best.0);
+    let raw_best = best(snapshot, scope, query, &Variant::raw(), 1)?.first().map(|best| best.0);
     let open = correction.open(raw_best);
     let variant = correction.variant(&open, strength);
     let method = correction.info().method;
@@ -85,7 +86,8 @@ pub(crate) fn staleness(
     for hit in hits {
         bounds.push(movement.bound(&snapshot.growth(correction, hit.row)?));
     }
-    let others = best(snapshot, query, &variant, hits.len() + 1 + usize::from(query.own_row.is_some()));
+    let most = hits.len() + 1 + usize::from(query.own_row.is_some());
+    let others = best(snapshot, scope, query, &variant, most)?;
     let others: Vec<(u32, f32)> = others.into_iter().filter(|it| Some(it.0) != query.own_row).collect();
     let fall_of_any = snapshot.fall_of_any(correction);
     let any = fall_of_any.iter().map(|fall| fall.map(|fall| Growth { rise: f64::INFINITY, fall }));
@@ -117,9 +119,16 @@ fn is_certified(hits: &[Hit], bounds: &[Option<Bound>], best: &[(u32, f32)], any
     is_exact && (0..hits.len()).all(stays_above)
 }
 
-/// The exact best rows under a ranking, and their scores.
-fn best(snapshot: &Snapshot, query: &Prepared, variant: &Variant<'_>, limit: usize) -> Vec<(u32, f32)> {
+/// The exact best rows of a scope under a ranking, and their scores.
+fn best(
+    snapshot: &Snapshot,
+    scope: &Scope,
+    query: &Prepared,
+    variant: &Variant<'_>,
+    limit: usize,
+) -> Result<Vec<(u32, f32)>, TimeUp> {
     let question = Question { vectors: std::slice::from_ref(&query.vector), limit, targets: &[] };
-    let answer = snapshot.scan(&question, std::slice::from_ref(variant)).swap_remove(0).swap_remove(0);
-    answer.best.into_iter().map(|best| (best.row, best.score)).collect()
+    let mut answers = snapshot.scan_within(scope, &question, std::slice::from_ref(variant))?;
+    let answer = answers.swap_remove(0).swap_remove(0);
+    Ok(answer.best.into_iter().map(|best| (best.row, best.score)).collect())
 }

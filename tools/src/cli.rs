@@ -1,12 +1,14 @@
 //! The command line: every command, option and default.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use clap::{ArgGroup, Args, Parser, Subcommand, ValueEnum};
 
 use dehub_index::Quantization;
 
 use crate::commands::live::seconds;
+use crate::commands::search::timeout;
 
 /// Vector retrieval that corrects for hubs.
 ///
@@ -413,6 +415,16 @@ pub(crate) struct Search {
     /// Walk the graph with this effort.
     #[arg(long, value_name = "N", visible_alias = "effort")]
     pub ef: Option<usize>,
+    /// Answer with these points only: a file with one id a line, or - for standard input. Ids that no point
+    /// has match nothing.
+    #[arg(long, value_name = "FILE")]
+    pub only_ids: Option<PathBuf>,
+    /// Answer with none of these points: a file as for --only-ids.
+    #[arg(long, value_name = "FILE")]
+    pub without_ids: Option<PathBuf>,
+    /// Fail if the answer is not there after this many seconds, such as 0.5.
+    #[arg(long, value_name = "SECONDS", value_parser = timeout, allow_negative_numbers = true)]
+    pub timeout: Option<Duration>,
     /// Show the raw answer beside the corrected one, each point's bias, and the plan.
     #[arg(long)]
     pub explain: bool,

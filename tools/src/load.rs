@@ -1,6 +1,7 @@
 //! Files as points, bank entries and queries.
 
 use std::fs;
+use std::io;
 use std::path::Path;
 
 use anyhow::{Context, bail};
@@ -118,6 +119,18 @@ pub(crate) fn labelled_queries(
         };
         Ok(LabelledQuery { id: id.to_string(), vector: row.query(file, config)? })
     })
+}
+
+/// Reads a file of ids, one a line; `-` is standard input. Empty lines are passed over.
+pub(crate) fn ids(file: &Path) -> anyhow::Result<Vec<PointId>> {
+    let (name, text) = if file == Path::new("-") {
+        ("standard input".to_owned(), io::read_to_string(io::stdin()))
+    } else {
+        (file.display().to_string(), fs::read_to_string(file))
+    };
+    let text = text.with_context(|| name.clone())?;
+    let lines = text.lines().map(str::trim).zip(1..).filter(|(line, _)| !line.is_empty());
+    lines.map(|(line, number)| PointId::parse(line).with_context(|| format!("{name}: line {number}"))).collect()
 }
 
 /// Reads a file of judgements.

@@ -8,6 +8,7 @@ mod crashing;
 mod damage;
 mod dual_balance;
 mod dump;
+mod filters;
 mod forgetting;
 mod graph_file;
 mod growing;

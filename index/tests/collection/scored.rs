@@ -97,7 +97,9 @@ fn asked(home: &Home, vectors: &[Vec<f32>]) -> Vec<Vector> {
 
 fn scan(snapshot: &Snapshot, asked: &[Vector], label: &str, limit: usize) -> Vec<ScoredAnswer> {
     let correction = snapshot.correction(label).expect("fitted");
-    snapshot.scan_scored(&Question { vectors: asked, limit, targets: &[] }, correction, &[])
+    snapshot
+        .scan_scored(&snapshot.scope(), &Question { vectors: asked, limit, targets: &[] }, correction, &[])
+        .expect("no deadline")
 }
 
 /// `ln Φ(z)`; the tail by the continued fraction of Mills' ratio.
@@ -219,7 +221,7 @@ fn a_batch_is_its_queries_a_list_the_head_of_the_whole_and_a_rank_a_place_in_it(
             let whole = scan(&snapshot, &asked, label, all.len());
             let targets = vec![all.clone(); asked.len()];
             let question = Question { vectors: &asked, limit: 9, targets: &targets };
-            let heads = snapshot.scan_scored(&question, correction, &[]);
+            let heads = snapshot.scan_scored(&snapshot.scope(), &question, correction, &[]).expect("no deadline");
             for ((query, whole), head) in asked.iter().zip(&whole).zip(&heads) {
                 assert_eq!(head.best, whole.best[..9], "{label}: {what}");
                 let alone = scan(&snapshot, std::slice::from_ref(query), label, all.len());
@@ -389,8 +391,12 @@ fn the_point_searched_by_is_no_neighbour_of_its_own() {
     let correction = snapshot.correction("RatioMargin(k=4)").expect("fitted");
     let query = [snapshot.query_of(12)];
     let question = Question { vectors: &query, limit: 150, targets: &[] };
-    let with = snapshot.scan_scored(&question, correction, &[]).remove(0).best;
-    let without = snapshot.scan_scored(&question, correction, &[Some(12)]).remove(0).best;
+    let scan = |question: &Question<'_>, left_out| {
+        let answers = snapshot.scan_scored(&snapshot.scope(), question, correction, left_out);
+        answers.expect("no deadline")
+    };
+    let with = scan(&question, &[]).remove(0).best;
+    let without = scan(&question, &[Some(12)]).remove(0).best;
     let mut near: Vec<f64> = with.iter().map(|it| f64::from(it.similarity)).collect();
     near.sort_by(|a, b| b.total_cmp(a));
     // Ratios of one point are to each other as the denominators, which differ by the query's mean alone.
@@ -399,7 +405,7 @@ fn the_point_searched_by_is_no_neighbour_of_its_own() {
     let similarity = f64::from(with.similarity);
     assert!((similarity / without.score - similarity / with.score - halves).abs() < 1e-6);
     let searched = snapshot.search_scored(correction, &query[0], Some(12), 9, &by_scan(&snapshot, &query[0]));
-    let wanted = snapshot.scan_scored(&Question { limit: 10, ..question }, correction, &[Some(12)]);
+    let wanted = scan(&Question { limit: 10, ..question }, &[Some(12)]);
     assert_eq!(searched, wanted[0].best);
 }
 

@@ -2,6 +2,7 @@
 
 mod answers;
 mod drift;
+mod filters;
 mod laws;
 mod measures;
 mod pairs;
@@ -94,6 +95,6 @@ pub(crate) fn query(vector: &[f32], limit: usize, correction: Option<&str>, sear
     let ranking = correction.map_or(Ranking::Raw, Ranking::corrected);
     Query {
         source: Source::Vector(vector.to_vec()),
-        settings: Settings { limit: Some(limit), ranking, search },
+        settings: Settings { limit: Some(limit), ranking, search, filter: None },
     }
 }

@@ -1,10 +1,14 @@
 //! `dehub search`.
 
+use std::path::Path;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
 use anyhow::{Context as _, bail};
-use dehub_index::{Point, Snapshot};
+use dehub_index::{Deadline, Point, Snapshot};
 use dehub_query::{
-    Bound, Explanation, Hit, Query, Ranking, Response, Search, Settings, Source, Staleness, explain,
-    run as answer,
+    Bound, Explanation, Filter, Hit, Query, Ranking, Response, Search, Settings, Source, Staleness,
+    explain_within, run_within,
 };
 use dehub_vector::PointId;
 use serde_json::{Value, json};
@@ -21,15 +25,17 @@ const TEXT_CHARS_MAX: usize = 60;
 pub(crate) fn run(context: &Context, command: &cli::Search) -> anyhow::Result<Outcome> {
     let collection = context.collection(&command.collection)?;
     let snapshot = collection.snapshot();
-    let query = Query { source: source(command)?, settings: settings(command) };
+    let query = Query { source: source(command)?, settings: settings(command)? };
     if query.settings.ranking == Ranking::Raw && (command.weight - 1.0).abs() > 0.0 {
         bail!("--weight has no meaning without a correction to weigh");
     }
+    let deadline = command.timeout.map(|limit| Deadline::after(Instant::now(), limit));
+    let scope = snapshot.scope().until(deadline);
     if command.explain {
-        let explanation = explain(&snapshot, &query)?;
+        let explanation = explain_within(&snapshot, &scope, &query)?;
         show_explanation(context, &snapshot, &explanation)?;
     } else {
-        let response = answer(&snapshot, &[query])?.swap_remove(0);
+        let response = run_within(&snapshot, &scope, &[query])?.swap_remove(0);
         let points = points(&snapshot, &response.hits)?;
         context.output.result(&to_json(&response, &points), || {
             format!("{}{}", hits_table(&response.hits, &points, None), how(&response))
@@ -72,14 +78,34 @@ fn source(command: &cli::Search) -> anyhow::Result<Source> {
     }
 }
 
-fn settings(command: &cli::Search) -> Settings {
+fn settings(command: &cli::Search) -> anyhow::Result<Settings> {
     let ranking = Ranking::named(command.correction.clone(), command.weight);
     let search = match (command.exact, command.ef) {
         (true, _) => Search::Exact,
         (false, Some(effort)) => Search::Graph { effort },
         (false, None) => Search::Auto,
     };
-    Settings { limit: command.k, ranking, search }
+    Ok(Settings { limit: command.k, ranking, search, filter: filter(command)? })
+}
+
+fn filter(command: &cli::Search) -> anyhow::Result<Option<Arc<Filter>>> {
+    let (only, without) = (command.only_ids.as_deref(), command.without_ids.as_deref());
+    let is_input = |file: Option<&Path>| file == Some(Path::new("-"));
+    if is_input(only) && is_input(without) {
+        bail!("--only-ids and --without-ids cannot both be read from standard input");
+    }
+    let read = |file: Option<&Path>| file.map(load::ids).into_iter().collect::<anyhow::Result<Vec<_>>>();
+    let filter = Filter { must: read(only)?, must_not: read(without)? };
+    Ok((only.is_some() || without.is_some()).then(|| Arc::new(filter)))
+}
+
+/// Reads a number of seconds above 0.
+pub(crate) fn timeout(text: &str) -> anyhow::Result<Duration> {
+    let time = text.parse().ok().and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
+    match time.filter(|time| !time.is_zero()) {
+        Some(time) => Ok(time),
+        None => bail!("wanted a number of seconds above 0, found {text:?}"),
+    }
 }
 
 /// The points of some hits.
