@@ -9,6 +9,7 @@ use std::thread;
 
 use actix_web::web;
 use dehub_index::{Catalogue, CatalogueError, Collection, FitProgress, GraphBuild, Name};
+use dehub_query::calibrate_if_due;
 use serde_json::Value;
 
 use crate::corrections;
@@ -192,18 +193,18 @@ impl Edge {
         }
     }
 
-    /// Brings the graph up to date in the background if nobody does and it could be before: a file was lost,
-    /// or the process ended before it was written.
+    /// Brings the graph and its calibration up to date in the background if nobody does and it could be before:
+    /// a file was lost, or the process ended before it was written.
     pub(crate) fn build_missing_graph(&self, name: &Name, collection: &Arc<Collection>) {
         let has_given_up = || locked(&self.given_up).contains(name);
-        if collection.is_graph_due() && !has_given_up() {
+        if is_due(collection) && !has_given_up() {
             self.build_graph_if_due(name, collection);
         }
     }
 
-    /// Builds the graph in the background if it is due and nobody does so already.
+    /// Builds the graph and calibrates it in the background if that is due and nobody does so already.
     pub(crate) fn build_graph_if_due(&self, name: &Name, collection: &Arc<Collection>) {
-        if !collection.is_graph_due() {
+        if !is_due(collection) {
             return;
         }
         let first = locked(&self.building).insert(name.clone());
@@ -244,12 +245,24 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Freezes until nothing is due: points may come in faster than they are frozen. Says whether it could.
+fn is_due(collection: &Collection) -> bool {
+    collection.is_graph_due() || collection.snapshot().is_calibration_due()
+}
+
+/// Freezes until nothing is due: points may come in faster than they are frozen. Then calibrates. Says whether it
+/// could.
 fn build_graphs(claim: &Claim, collection: &Collection) -> bool {
     let collection_name = claim.name.as_str();
     loop {
         match collection.build_graph_if_due() {
-            Ok(GraphBuild::NotDue) => return true,
+            Ok(GraphBuild::NotDue) => match calibrate_if_due(collection) {
+                Ok(true) => tracing::info!(collection_name, "searches calibrated"),
+                Ok(false) => return true,
+                Err(error) => {
+                    tracing::error!(collection_name, %error, "searches were not calibrated");
+                    return false;
+                }
+            },
             Ok(GraphBuild::Built { nodes }) => tracing::info!(collection_name, nodes, "graph built"),
             Err(error) => {
                 tracing::error!(collection_name, %error, "the graph was not built; searches stay exact");

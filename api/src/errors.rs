@@ -86,6 +86,7 @@ const INVALID_CONFIG: Code = Code::new(422, "invalid_config", "No collection can
 pub(crate) const INVALID_LIMIT: Code = Code::new(422, "invalid_limit", "The limit is out of range");
 const INVALID_EFFORT: Code = Code::new(422, "invalid_effort", "The effort is out of range");
 pub(crate) const INVALID_WEIGHT: Code = Code::new(422, "invalid_weight", "The weight is out of range");
+const INVALID_RECALL: Code = Code::new(422, "invalid_recall", "The recall is out of range");
 const NO_POINTS: Code = Code::new(422, "no_points", "The collection has no points");
 
 pub(crate) const OVERLOADED: Code = Code::new(503, "overloaded", "The server is overloaded");
@@ -260,6 +261,10 @@ pub(crate) fn query(error: &QueryError, asked: &[Asked]) -> Problem {
                 field(&|settings| settings.search == Search::Graph { effort: 0 }, "/params/hnsw_ef");
             new(INVALID_EFFORT).at(pointer).found(0)
         }
+        QueryError::Recall { found } => {
+            let asks = |settings: &Settings| settings.search == Search::Recall { target: *found };
+            new(INVALID_RECALL).at(field(&asks, "/params/recall")).found(found)
+        }
         QueryError::Weight { found } | QueryError::NoStrength { found, .. } => {
             let has = |settings: &Settings| match &settings.ranking {
                 Ranking::Default | Ranking::Raw => false,
@@ -305,6 +310,7 @@ pub(crate) fn hubness(error: &QueryError) -> Problem {
         | QueryError::UnknownPoint { .. }
         | QueryError::Limit { .. }
         | QueryError::Effort
+        | QueryError::Recall { .. }
         | QueryError::Weight { .. }
         | QueryError::NoStrength { .. }
         | QueryError::BatchTooLarge { .. }
@@ -334,6 +340,7 @@ pub(crate) fn drift(error: &QueryError, given: Option<&str>) -> Problem {
         | QueryError::MoreThanPoints { .. }
         | QueryError::Limit { .. }
         | QueryError::Effort
+        | QueryError::Recall { .. }
         | QueryError::Weight { .. }
         | QueryError::NoStrength { .. }
         | QueryError::BatchTooLarge { .. }

@@ -224,16 +224,21 @@ fn params(value: Value, place: Place<'_>) -> Result<Search, Problem> {
     let mut fields = Fields::new(value, place)?;
     let effort = fields.optional("hnsw_ef", decode::whole)?;
     let exact = fields.optional("exact", decode::flag)?.unwrap_or(false);
+    let recall = fields.optional("recall", decode::number)?;
     fields.finish()?;
-    match (exact, effort) {
-        (true, None) => Ok(Search::Exact),
-        (true, Some(_)) => {
-            let pointer = place.field("hnsw_ef").to_string();
-            let detail = format!("`{pointer}` has no meaning in an exact search: give one of the two");
-            Err(Problem::new(INVALID_VALUE, detail).at(pointer))
-        }
-        (false, Some(effort)) => Ok(Search::Graph { effort }),
-        (false, None) => Ok(Search::Auto),
+    let pointless = |field, others| {
+        let pointer = place.field(field).to_string();
+        let detail = format!("`{pointer}` has no meaning beside {others}: give one of the two");
+        Err(Problem::new(INVALID_VALUE, detail).at(pointer))
+    };
+    match (exact, effort, recall) {
+        (true, Some(_), _) => pointless("hnsw_ef", "`exact`"),
+        (true, None, Some(_)) => pointless("recall", "`exact`"),
+        (false, Some(_), Some(_)) => pointless("recall", "`hnsw_ef`"),
+        (true, None, None) => Ok(Search::Exact),
+        (false, Some(effort), None) => Ok(Search::Graph { effort }),
+        (false, None, Some(target)) => Ok(Search::Recall { target }),
+        (false, None, None) => Ok(Search::Auto),
     }
 }
 

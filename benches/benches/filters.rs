@@ -37,10 +37,12 @@ fn main() -> Result<(), Box<dyn Error>> {
     let bed = Bed::new(&points, &bank, true);
     bed.fit("IS(beta=20)");
     let snapshot = bed.collection.snapshot();
-    if !std::env::args().any(|it| it == "gates") { pool.install(|| {
-        filters(&snapshot, &queries, &Ranking::Raw);
-        filters(&snapshot, &queries, &Ranking::corrected("c"));
-    }); }
+    if !std::env::args().any(|it| it == "gates") {
+        pool.install(|| {
+            filters(&snapshot, &queries, &Ranking::Raw);
+            filters(&snapshot, &queries, &Ranking::corrected("c"));
+        });
+    }
     drop(snapshot);
     bed.fit("DIS(beta=20,k=1)");
     let snapshot = bed.collection.snapshot();
@@ -59,7 +61,10 @@ fn filters(snapshot: &Snapshot, queries: &[Vector], ranking: &Ranking) {
         for (kind, scope) in [("random", random(&all, share)), ("nearest", nearest(snapshot, &all, share))] {
             let ask = |search| {
                 let answer = |scope: &Scope| -> Vec<Vec<u32>> {
-                    queries.iter().map(|query| rows(&answer(snapshot, scope, query, ranking, search))).collect()
+                    queries
+                        .iter()
+                        .map(|query| rows(&answer(snapshot, scope, query, ranking, search)))
+                        .collect()
                 };
                 (timed(|| answer(&scope)), timed(|| answer(&all)))
             };
@@ -68,14 +73,17 @@ fn filters(snapshot: &Snapshot, queries: &[Vector], ranking: &Ranking) {
             let batch = timed(|| {
                 let question = Question { vectors: queries, limit: K, targets: &[] };
                 snapshot.scan_within(&scope, &question, std::slice::from_ref(&variant))
-            }).1;
+            })
+            .1;
             println!(
                 "{kind:8} {share:5}: exact {exact:7.1} us (batch {batch:6.1}), unfiltered {unfiltered:7.1}, chosen {chosen:7.1} recall {:.4} ratio {:.2}",
-                recall(&found, &truth), exact.min(unfiltered) / chosen
+                recall(&found, &truth),
+                exact.min(unfiltered) / chosen
             );
             for effort in EFFORTS {
                 let (found, spent) = timed(|| -> Vec<Vec<u32>> {
-                    let walk = |query| snapshot.walk_within(&scope, query, &variant, K, effort).expect("a graph");
+                    let walk =
+                        |query| snapshot.walk_within(&scope, query, &variant, K, effort).expect("a graph");
                     queries.iter().map(|query| walk(query).iter().map(|best| best.row).collect()).collect()
                 });
                 println!("    walk {effort:4}: {spent:7.1} us recall {:.4}", recall(&found, &truth));
@@ -89,19 +97,35 @@ fn gates(snapshot: &Snapshot, queries: &[Vector]) {
     let correction = snapshot.correction("c").expect("fitted");
     let (raw, open) = (Variant::raw(), correction.variant(&[true], 1.0));
     let question = Question { vectors: queries, limit: 1, targets: &[] };
-    let truth: Vec<bool> = snapshot.scan(&question, &[Variant::raw()]).iter().map(|answers| correction.open(Some(answers[0].best[0].row))[0]).collect();
+    let truth: Vec<bool> = snapshot
+        .scan(&question, &[Variant::raw()])
+        .iter()
+        .map(|answers| correction.open(Some(answers[0].best[0].row))[0])
+        .collect();
     let share = truth.iter().filter(|&&open| open).count();
     println!("\ngates: {share} open of {}; activated {:?}", truth.len(), correction.info().activated);
     let agree = |gates: &[bool]| gates.iter().zip(&truth).filter(|(a, b)| a == b).count();
     for effort in [8, 12, 16, 24, 32, 48, 64, 128] {
-        let gate = |variant: &Variant<'_>, limit| timed(|| -> Vec<bool> {
-            queries.iter().map(|query| {
-                let walked = snapshot.walk_seeing(&all, query, variant, limit, effort).expect("a graph");
-                correction.open(walked.raw_best)[0]
-            }).collect()
-        });
-        let ((by_raw, raw1), (by_open, open10), (by_raw10, raw10)) = (gate(&raw, 1), gate(&open, K), gate(&raw, K));
-        println!("effort {effort:4}: raw top 1 {raw1:6.1} us agrees {}; raw top 10 {raw10:6.1} us {}; corrected {open10:6.1} us {}", agree(&by_raw), agree(&by_raw10), agree(&by_open));
+        let gate = |variant: &Variant<'_>, limit| {
+            timed(|| -> Vec<bool> {
+                queries
+                    .iter()
+                    .map(|query| {
+                        let walked =
+                            snapshot.walk_seeing(&all, query, variant, limit, effort).expect("a graph");
+                        correction.open(walked.raw_best)[0]
+                    })
+                    .collect()
+            })
+        };
+        let ((by_raw, raw1), (by_open, open10), (by_raw10, raw10)) =
+            (gate(&raw, 1), gate(&open, K), gate(&raw, K));
+        println!(
+            "effort {effort:4}: raw top 1 {raw1:6.1} us agrees {}; raw top 10 {raw10:6.1} us {}; corrected {open10:6.1} us {}",
+            agree(&by_raw),
+            agree(&by_raw10),
+            agree(&by_open)
+        );
     }
 }
 
@@ -131,19 +155,28 @@ fn timed<T>(work: impl Fn() -> T) -> (T, f64) {
 
 #[expect(clippy::cast_precision_loss, reason = "few queries")]
 fn recall(found: &[Vec<u32>], truth: &[Vec<u32>]) -> f64 {
-    let hits = |(found, truth): (&Vec<u32>, &Vec<u32>)| found.iter().filter(|row| truth.contains(row)).count();
+    let hits =
+        |(found, truth): (&Vec<u32>, &Vec<u32>)| found.iter().filter(|row| truth.contains(row)).count();
     let wanted: usize = truth.iter().map(Vec::len).sum();
     found.iter().zip(truth).map(hits).sum::<usize>() as f64 / wanted as f64
 }
 
 /// A share of the points, by a hash of their rows.
 fn random(all: &Scope, share: f64) -> Scope {
-    let hash = |row: u32| f64::from(row.wrapping_mul(0x9e37_79b1).rotate_left(13).wrapping_mul(0x85eb_ca6b)) / f64::from(u32::MAX);
+    let hash = |row: u32| {
+        f64::from(row.wrapping_mul(0x9e37_79b1).rotate_left(13).wrapping_mul(0x85eb_ca6b))
+            / f64::from(u32::MAX)
+    };
     all.only(all.rows().filter(|&row| hash(row) < share))
 }
 
 /// The share of the points nearest to one of them.
-#[expect(clippy::cast_precision_loss, clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a share")]
+#[expect(
+    clippy::cast_precision_loss,
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "a share"
+)]
 fn nearest(snapshot: &Snapshot, all: &Scope, share: f64) -> Scope {
     let centre = snapshot.vector(1234);
     let mut rows: Vec<u32> = all.rows().collect();

@@ -15,12 +15,12 @@ use crate::alarm::PointAlarm;
 use crate::bank::Bank;
 use crate::config::StoredConfig;
 use crate::pending::{self, PendingFits};
-use crate::record::{CONFIG_KEY, FAMILIES, META, to_json};
+use crate::record::{CALIBRATION_KEY, CONFIG_KEY, FAMILIES, META, to_json};
 use crate::state::State;
 use crate::write::{Draft, FitInput, unknown_bank};
 use crate::{
-    BankUpdate, CollectionConfig, Correction, DefaultCorrection, EntryInput, EntrySelector, HubRule,
-    LiveBank, Name, OpenError, PointInput, Receipt, Snapshot, Upserted, WriteError, open,
+    BankUpdate, Calibration, CollectionConfig, Correction, DefaultCorrection, EntryInput, EntrySelector,
+    HubRule, LiveBank, Name, OpenError, PointInput, Receipt, Snapshot, Upserted, WriteError, open,
 };
 
 /// A durable, searchable collection.
@@ -294,6 +294,7 @@ fn snapshot(store: &Arc<Store>, state: &State) -> Snapshot {
         quarantine: state.quarantine.clone(),
         live_bank: state.live_bank.clone(),
         calibration: state.calibration.clone(),
+        calibration_is_due: OnceLock::new(),
     }
 }
 

@@ -14,15 +14,16 @@ use crate::correction::Column;
 use crate::graph_file::Owner;
 use crate::quarantine::HeldRecord;
 use crate::record::{
-    BANKS, BankRecord, CONFIG_KEY, CORRECTIONS, COUNTERS_KEY, CorrectionRecord, Counters, DEFAULT_KEY,
-    CALIBRATION_KEY, ENTRIES, HELD_PREFIX, IDS, LIVE_KEY, META, POTENTIALS, RULE_KEY, SETS, STATES, SetKind, SetRecord,
-    VECTORS, WEIGHTS, damaged, from_json, pair_key, read_id, read_list, read_pair, read_u32, read_vector,
+    BANKS, BankRecord, CALIBRATION_KEY, CONFIG_KEY, CORRECTIONS, COUNTERS_KEY, CorrectionRecord, Counters,
+    DEFAULT_KEY, ENTRIES, HELD_PREFIX, IDS, LIVE_KEY, META, POTENTIALS, RULE_KEY, SETS, STATES, SetKind,
+    SetRecord, VECTORS, WEIGHTS, damaged, from_json, pair_key, read_id, read_list, read_pair, read_u32,
+    read_vector,
 };
 use crate::row_set::RowSet;
 use crate::state::{Fitting, Set, State};
 use crate::{
-    CollectionConfig, DefaultCorrection, HubRule, LiveBank, Name, OpenError, ReadError, WEIGHT_MAX,
-    graph_file,
+    Calibration, CollectionConfig, DefaultCorrection, HubRule, LiveBank, Name, OpenError, ReadError,
+    WEIGHT_MAX, graph_file,
 };
 
 /// Reads everything but ids, payloads and texts, and checks that it fits together.

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::ops::Range;
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 
 use dehub_graph::Segment;
 use dehub_store::OwnedView;
@@ -16,8 +16,8 @@ use crate::record::{
 use crate::row_set::RowSet;
 use crate::segments::Segments;
 use crate::{
-    BankInfo, Calibration, CollectionConfig, Correction, DefaultCorrection, EntryInput, HeldPoint, HubRule, LiveBank,
-    Name, Point, ReadError,
+    BankInfo, Calibration, CalibrationSubject, CollectionConfig, Correction, DefaultCorrection, EntryInput,
+    HeldPoint, HubRule, LiveBank, Name, Point, ReadError, machine,
 };
 
 /// An immutable state of a collection, after some commit and before the next.
@@ -40,6 +40,8 @@ pub struct Snapshot {
     pub(crate) quarantine: Quarantine,
     pub(crate) live_bank: Option<LiveBank>,
     pub(crate) calibration: Option<Arc<Calibration>>,
+    /// Found when it is first asked for.
+    pub(crate) calibration_is_due: OnceLock<bool>,
 }
 
 /// The number, the vector and the weight of a bank entry.
@@ -261,6 +263,15 @@ impl Snapshot {
     /// What the ways of searching were measured to find and to cost, if they were.
     pub fn calibration(&self) -> Option<&Calibration> {
         self.calibration.as_deref()
+    }
+
+    /// Whether there is a graph, and its ways of searching were not measured as it is, with the corrections there
+    /// are, and on this machine.
+    pub fn is_calibration_due(&self) -> bool {
+        let holds = |calibration: &Calibration| {
+            calibration.subject == CalibrationSubject::of(self) && calibration.machine == machine()
+        };
+        *self.calibration_is_due.get_or_init(|| self.has_graph() && !self.calibration().is_some_and(holds))
     }
 
     /// The points in quarantine, in the order of their ids. They are not among [`Snapshot::rows`].

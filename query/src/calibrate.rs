@@ -4,8 +4,8 @@ use std::collections::HashSet;
 use std::time::Instant;
 
 use dehub_index::{
-    Calibrated, Calibration, CalibrationSubject, Collection, Cost, Name, Snapshot, Step, WriteError, cost_among,
-    machine,
+    Calibrated, Calibration, CalibrationSubject, Collection, Cost, Name, Snapshot, Step, WriteError,
+    cost_among, machine,
 };
 
 use crate::plan::Engine;
@@ -41,19 +41,10 @@ pub enum CalibrateError {
     Write(#[from] WriteError),
 }
 
-/// Whether a collection has a graph whose ways of searching, or a correction whose, were not measured, or on
-/// another machine.
-pub fn is_calibration_due(snapshot: &Snapshot) -> bool {
-    let holds = |calibration: &Calibration| {
-        calibration.subject == CalibrationSubject::of(snapshot) && calibration.machine == machine()
-    };
-    snapshot.has_graph() && !snapshot.calibration().is_some_and(holds)
-}
-
 /// Measures what is due and keeps it; tells whether something was.
 pub fn calibrate_if_due(collection: &Collection) -> Result<bool, CalibrateError> {
     let snapshot = collection.snapshot();
-    if !is_calibration_due(&snapshot) {
+    if !snapshot.is_calibration_due() {
         return Ok(false);
     }
     collection.set_calibration(calibrate(&snapshot)?)?;
@@ -73,8 +64,10 @@ fn calibrate(snapshot: &Snapshot) -> Result<Calibration, QueryError> {
         let label = info.map(|info| format!("{}@{}", info.name, info.version));
         let ranking = info.map_or(Ranking::Raw, |info| Ranking::corrected(info.name.as_str()));
         for limit in LIMITS.map(|limit| limit.min(snapshot.len())) {
-            let known = earlier.and_then(|earlier| earlier.of(label.as_deref(), limit)).cloned();
-            let measure = || Measure { snapshot, sources: &sources, ranking: &ranking, limit }.all(label.clone());
+            let of = |earlier: &Calibration| earlier.of(label.as_deref(), limit).cloned();
+            let known = earlier.and_then(of);
+            let measure =
+                || Measure { snapshot, sources: &sources, ranking: &ranking, limit }.all(label.clone());
             rankings.push(known.map_or_else(measure, Ok)?);
         }
     }
@@ -104,8 +97,13 @@ impl Measure<'_> {
     fn all(&self, correction: Option<String>) -> Result<Calibrated, QueryError> {
         let exact = self.answers(Search::Exact)?;
         let walk = self.steps(&exact, |effort| Search::Graph { effort }, &TOGETHER[..1])?;
-        let codes = self.steps(&exact, |candidates| Search::Codes { candidates }, &TOGETHER)?;
-        Ok(Calibrated { correction, limit: self.limit, exact: self.costs(Search::Exact, &TOGETHER)?, walk, codes })
+        Ok(Calibrated {
+            correction,
+            limit: self.limit,
+            exact: self.costs(Search::Exact, &TOGETHER)?,
+            walk,
+            codes: Vec::new(),
+        })
     }
 
     /// The settings of one way, up to the first that finds enough.
@@ -129,7 +127,10 @@ impl Measure<'_> {
     fn queries(&self, search: Search) -> Vec<Query> {
         let (limit, ranking) = (Some(self.limit), self.ranking.clone());
         let settings = Settings { limit, ranking, search, ..Settings::default() };
-        self.sources.iter().map(|source| Query { source: source.clone(), settings: settings.clone() }).collect()
+        self.sources
+            .iter()
+            .map(|source| Query { source: source.clone(), settings: settings.clone() })
+            .collect()
     }
 
     fn answers(&self, search: Search) -> Result<Vec<Vec<u32>>, QueryError> {
@@ -166,29 +167,64 @@ fn recall(found: &[Vec<u32>], exact: &[Vec<u32>]) -> f64 {
     if wanted == 0 { 1.0 } else { hits.sum::<usize>() as f64 / wanted as f64 }
 }
 
-/// The cheapest way to find `target` of the exact answers for so many queries that ask for `limit` points, and
-/// the recall it was measured to have; `None` if the ranking was not measured.
+/// What a search asks for.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Wanted<'a> {
+    /// As `name@version`; `None` for raw.
+    pub(crate) correction: Option<&'a str>,
+    pub(crate) limit: usize,
+    pub(crate) queries: usize,
+}
+
+impl Wanted<'_> {
+    fn measured<'c>(&self, calibration: &'c Calibration) -> Option<&'c Calibrated> {
+        let measured = calibration.rankings.iter().filter(|it| it.correction.as_deref() == self.correction);
+        measured.clone().find(|it| it.limit >= self.limit).or_else(|| measured.last())
+    }
+
+    /// The first step with a recall, and by what its setting and its cost are multiplied: beyond the limits that
+    /// were measured they grow with what is asked for.
+    fn reach<'c>(
+        &self,
+        calibrated: &Calibrated,
+        steps: &'c [Step],
+        target: f64,
+    ) -> Option<(&'c Step, usize)> {
+        let step = steps.iter().find(|step| step.recall >= target)?;
+        Some((step, self.limit.div_ceil(calibrated.limit.max(1)).max(1)))
+    }
+}
+
+/// The way that costs least of those that find `target` of the exact answers, and the recall it was measured
+/// to have; `None` if the ranking was not measured.
 pub(crate) fn cheapest(
     calibration: &Calibration,
-    correction: Option<&str>,
-    (limit, queries): (usize, usize),
+    wanted: Wanted<'_>,
     target: f64,
-) -> Option<(Engine, f64)> {
-    let measured = calibration.rankings.iter().filter(|it| it.correction.as_deref() == correction);
-    let calibrated = measured.clone().find(|it| it.limit >= limit).or_else(|| measured.last())?;
-    // Beyond what was measured, a setting grows with what is asked for.
-    let setting = |step: &Step| step.setting * limit.div_ceil(calibrated.limit);
-    let factor = |step: &Step| setting(step) / step.setting;
-    let reach = |steps: &[Step]| -> Option<(Step, f64)> {
-        let step = steps.iter().find(|step| step.recall >= target)?;
-        let cost = cost_among(&step.costs, queries)?;
-        Some((step.clone(), cost * f64::from(u32::try_from(factor(step)).unwrap_or(u32::MAX))))
-    };
-    let exact = cost_among(&calibrated.exact, queries)?;
-    let exact = (Engine::Exact { reason: "it is the fastest here" }, 1.0, exact);
-    let walk = reach(&calibrated.walk).map(|(step, cost)| (Engine::Graph { effort: setting(&step) }, step.recall, cost));
-    let codes =
-        reach(&calibrated.codes).map(|(step, cost)| (Engine::Codes { candidates: setting(&step) }, step.recall, cost));
-    let ways = [Some(exact), walk, codes].into_iter().flatten();
-    ways.min_by(|left, right| left.2.total_cmp(&right.2)).map(|(engine, recall, _)| (engine, recall))
+) -> Option<(Engine, Option<f64>)> {
+    let calibrated = wanted.measured(calibration)?;
+    let scan = Engine::Exact { reason: "it costs least" };
+    let mut ways = vec![(scan, 1.0, cost_among(&calibrated.exact, wanted.queries)?)];
+    if let Some((step, factor)) = wanted.reach(calibrated, &calibrated.walk, target) {
+        let cost = times(cost_among(&step.costs, wanted.queries)?, factor);
+        ways.push((Engine::Graph { effort: (factor * step.setting).max(wanted.limit) }, step.recall, cost));
+    }
+    let best = ways.into_iter().min_by(|left, right| left.2.total_cmp(&right.2))?;
+    Some((best.0, Some(best.1)))
+}
+
+#[expect(clippy::cast_precision_loss, reason = "a limit is far below 2^53")]
+fn times(cost: f64, factor: usize) -> f64 {
+    cost * factor as f64
+}
+
+/// The effort of a walk that finds `target` of the exact answers, and the recall it was measured to have.
+pub(crate) fn least_effort(
+    calibration: &Calibration,
+    wanted: Wanted<'_>,
+    target: f64,
+) -> Option<(usize, f64)> {
+    let calibrated = wanted.measured(calibration)?;
+    let (step, factor) = wanted.reach(calibrated, &calibrated.walk, target)?;
+    Some((factor * step.setting, step.recall))
 }

@@ -50,6 +50,12 @@ pub enum QueryError {
     /// An effort of 0.
     #[error("the effort (hnsw_ef) is 0, wanted at least 1")]
     Effort,
+    /// A recall that is no share.
+    #[error("the recall is {found}, wanted a number above 0, at most 1")]
+    Recall {
+        /// What was given.
+        found: f64,
+    },
     /// A weight that is no factor.
     #[error("the weight of the correction is {found}, wanted a number from 0 to 100")]
     Weight {
@@ -125,6 +131,7 @@ impl QueryError {
             | QueryError::MoreThanPoints { .. }
             | QueryError::Limit { .. }
             | QueryError::Effort
+            | QueryError::Recall { .. }
             | QueryError::Weight { .. }
             | QueryError::NoStrength { .. }
             | QueryError::BatchTooLarge { .. }

@@ -145,9 +145,7 @@ impl Asked<'_> {
     fn walk(&self, effort: usize, query: &Prepared) -> Ranked {
         let Asked { snapshot, scope, rankings, plan: Plan { limit, .. } } = self;
         let walk = |variant: &Variant<'_>, limit: usize| match scope.in_time(()) {
-            Ok(()) => {
-                snapshot.walk_within(scope, &query.vector, variant, limit, effort).unwrap_or_default()
-            }
+            Ok(()) => snapshot.walk_within(scope, &query.vector, variant, limit, effort).unwrap_or_default(),
             Err(TimeUp { .. }) => Vec::new(),
         };
         if let Some(correction) = rankings.scored {

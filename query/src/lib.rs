@@ -4,6 +4,7 @@
 //! Query → Prepared (checked against the snapshot) → Plan (pure; prints as text) → Response
 //! ```
 
+mod calibrate;
 mod drift;
 mod error;
 mod evaluate;
@@ -20,6 +21,7 @@ mod sources;
 mod staleness;
 mod tune;
 
+pub use calibrate::{CalibrateError, calibrate_if_due};
 pub use drift::{DRIFT_SAMPLE_MIN, Drift, Likeness, drift};
 pub use error::QueryError;
 pub use evaluate::{EvalRow, Evaluation, LabelledQuery, evaluate};
@@ -30,7 +32,9 @@ pub use filter::Filter;
 pub use hubness::{Comparison, HubnessRow, compare, hubness};
 pub use influence::{Influence, PointBias, influences, leaks, point_biases};
 pub use plan::{Engine, Plan, Stage, plan};
-pub use query::{BATCH_QUERIES_MAX, LIMIT_DEFAULT, LIMIT_MAX, Query, Ranking, Search, Settings, Source};
+pub use query::{
+    BATCH_QUERIES_MAX, LIMIT_DEFAULT, LIMIT_MAX, Query, RECALL_DEFAULT, Ranking, Search, Settings, Source,
+};
 pub use sources::{SourceInfluence, source_influences};
 pub use staleness::{Bound, Staleness};
 pub use tune::{

@@ -2,17 +2,18 @@
 
 use std::fmt;
 
-use dehub_index::{Correction, Scope, Snapshot};
+use dehub_index::{Calibration, Correction, Scope, Snapshot};
 use dehub_normalize::Scorer;
 
 use crate::QueryError;
-use crate::query::{Ranking, Search, Settings};
+use crate::calibrate::{Wanted, cheapest, least_effort};
+use crate::query::{RECALL_DEFAULT, Ranking, Search, Settings};
 
-/// The effort of a walk whose query names none. On the bundled data it finds 0.98 or more of the
+/// The effort of a walk whose query names none, where no calibration tells it. On the bundled data it finds 0.98 or more of the
 /// exact corrected top ten.
 const EFFORT_DEFAULT: usize = 128;
 
-/// From this many queries on a batch is scanned exactly: one pass of matrix products over the
+/// From this many queries on a batch is scanned exactly, where no calibration tells what that costs: one pass of matrix products over the
 /// gallery serves them all, where a walk serves one.
 const EXACT_FROM_QUERIES: usize = 64;
 
@@ -48,6 +49,8 @@ pub enum Engine {
 pub struct Plan {
     /// How candidates are found.
     pub engine: Engine,
+    /// The recall that a calibration says this has; `None` if it says nothing of it.
+    pub recall: Option<f64>,
     /// How many hits.
     pub limit: usize,
     /// How many queries are answered together.
@@ -138,15 +141,19 @@ pub(crate) fn plan_within(
     let points = snapshot.len();
     let allowed = (settings.filter.is_some() || scope.len() < points).then_some(scope.len());
     let size = Size { has_graph: snapshot.has_graph(), points, allowed, queries, limit };
-    let engine = engine(size, settings.search)?;
+    let description = found.map(describe);
+    let correction = description.as_ref().map(|(name, ..)| name.as_str());
+    let wanted = Wanted { correction, limit, queries };
+    let (engine, recall) = engine(size, settings.search, snapshot.calibration(), wanted)?;
     Ok(Plan {
         engine,
+        recall,
         stage: found.and_then(|(correction, _)| Stage::of(correction, engine, limit)),
         limit,
         queries,
         points,
         allowed,
-        correction: found.map(describe),
+        correction: description,
         gated: found.is_some_and(|(correction, _)| correction.is_gated()),
     })
 }
@@ -161,27 +168,64 @@ struct Size {
     limit: usize,
 }
 
-fn engine(size: Size, search: Search) -> Result<Engine, QueryError> {
-    let Size { has_graph, points, allowed, queries, limit } = size;
-    let scan = |reason| Ok(Engine::Exact { reason });
-    let walk = |effort: usize| {
-        let Some(allowed) = allowed else { return Ok(Engine::Graph { effort: effort.max(limit) }) };
-        let effort = filtered_effort(effort, allowed, points, limit);
-        if is_scan_cheaper(allowed, points, effort) {
-            scan("scoring so few costs less than a walk")
-        } else {
-            Ok(Engine::Graph { effort })
-        }
-    };
+/// The engine, and its recall if a calibration tells.
+fn engine(
+    size: Size,
+    search: Search,
+    calibration: Option<&Calibration>,
+    wanted: Wanted<'_>,
+) -> Result<(Engine, Option<f64>), QueryError> {
+    let scan = |reason| Ok((Engine::Exact { reason }, Some(1.0)));
     match search {
         Search::Exact => scan("exact search was asked for"),
         Search::Graph { effort: 0 } => Err(QueryError::Effort),
-        Search::Auto | Search::Graph { .. } if !has_graph => scan("the collection has no graph"),
-        Search::Graph { effort } => walk(effort),
-        Search::Auto if queries >= EXACT_FROM_QUERIES && points <= EXACT_POINTS_MAX => {
-            scan("one pass serves the whole batch")
+        Search::Recall { target } if !(target > 0.0 && target <= 1.0) => {
+            Err(QueryError::Recall { found: target })
         }
-        Search::Auto => walk(EFFORT_DEFAULT),
+        Search::Auto | Search::Recall { .. } | Search::Graph { .. } if !size.has_graph => {
+            scan("the collection has no graph")
+        }
+        Search::Graph { effort } => Ok(walk(size, effort, None)),
+        Search::Recall { target: 1.0 } => scan("every answer was asked for"),
+        Search::Recall { target } => Ok(by_recall(size, target, calibration, wanted)),
+        Search::Auto => Ok(by_recall(size, RECALL_DEFAULT, calibration, wanted)),
+    }
+}
+
+/// The way that costs least of those with this recall.
+fn by_recall(
+    size: Size,
+    target: f64,
+    calibration: Option<&Calibration>,
+    wanted: Wanted<'_>,
+) -> (Engine, Option<f64>) {
+    match calibration {
+        // What a filter changes was not measured: a walk is compared with scoring the allowed.
+        Some(calibration) if size.allowed.is_some() => match least_effort(calibration, wanted, target) {
+            Some((effort, recall)) => walk(size, effort, Some(recall)),
+            None => (Engine::Exact { reason: "no walk was found to have that recall" }, Some(1.0)),
+        },
+        Some(calibration) => cheapest(calibration, wanted, target).unwrap_or_else(|| uncalibrated(size)),
+        None => uncalibrated(size),
+    }
+}
+
+fn uncalibrated(size: Size) -> (Engine, Option<f64>) {
+    if size.queries >= EXACT_FROM_QUERIES && size.points <= EXACT_POINTS_MAX && size.allowed.is_none() {
+        return (Engine::Exact { reason: "one pass serves the whole batch" }, Some(1.0));
+    }
+    walk(size, EFFORT_DEFAULT, None)
+}
+
+/// A walk, or if few points may be answers, a scan of those.
+fn walk(size: Size, effort: usize, recall: Option<f64>) -> (Engine, Option<f64>) {
+    let Size { points, allowed, limit, .. } = size;
+    let Some(allowed) = allowed else { return (Engine::Graph { effort: effort.max(limit) }, recall) };
+    let effort = filtered_effort(effort, allowed, points, limit);
+    if is_scan_cheaper(allowed, points, effort) {
+        (Engine::Exact { reason: "scoring so few costs less than a walk" }, Some(1.0))
+    } else {
+        (Engine::Graph { effort }, recall)
     }
 }
 
@@ -223,8 +267,10 @@ impl fmt::Display for Plan {
             None => write!(f, "{} points", self.points)?,
             Some(allowed) => write!(f, "the {allowed} of {} points that the filter allows", self.points)?,
         }
-        if let Engine::Exact { reason } = self.engine {
-            write!(f, " ({reason})")?;
+        match (self.engine, self.recall) {
+            (Engine::Exact { reason }, _) => write!(f, " ({reason})")?,
+            (Engine::Graph { .. }, Some(recall)) => write!(f, " (recall {recall:.3} when calibrated)")?,
+            (Engine::Graph { .. }, None) => {}
         }
         match &self.correction {
             None => write!(f, " > rank by raw similarity")?,

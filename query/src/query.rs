@@ -46,12 +46,20 @@ pub enum Ranking {
     },
 }
 
+/// The share of the exact answers that a search finds which names none.
+pub const RECALL_DEFAULT: f64 = 0.99;
+
 /// How to find candidates.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub enum Search {
-    /// As the planner thinks best.
+    /// With [`RECALL_DEFAULT`].
     #[default]
     Auto,
+    /// In the way that costs least of those that a calibration found to have this recall; 1 is exact.
+    Recall {
+        /// The share of the exact answers to find, above 0, at most 1.
+        target: f64,
+    },
     /// Score every point.
     Exact,
     /// Walk the graph with this effort; a collection without a graph is scanned exactly.

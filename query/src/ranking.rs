@@ -54,10 +54,6 @@ impl<'a> Rankings<'a> {
         let bits = open.iter().enumerate().map(|(gate, &open)| usize::from(open) << gate).sum::<usize>();
         (variant_of[bits], Some(open.contains(&true)))
     }
-
-    pub(crate) fn is_gated(&self) -> bool {
-        self.gated.is_some()
-    }
 }
 
 /// The best points of one query by one ranking.

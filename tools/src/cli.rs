@@ -415,6 +415,10 @@ pub(crate) struct Search {
     /// Walk the graph with this effort.
     #[arg(long, value_name = "N", visible_alias = "effort")]
     pub ef: Option<usize>,
+    /// Search in the way that costs least of those measured to find this share of the exact answer; 1 is exact
+    /// [default: 0.99].
+    #[arg(long, value_name = "SHARE", conflicts_with_all = ["ef", "exact"], allow_negative_numbers = true)]
+    pub recall: Option<f64>,
     /// Answer with these points only: a file with one id a line, or - for standard input. Ids that no point
     /// has match nothing.
     #[arg(long, value_name = "FILE")]

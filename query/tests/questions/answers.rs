@@ -125,8 +125,12 @@ fn an_explanation_ranks_each_hit_in_the_raw_answer() {
     let snapshot = bed.collection.snapshot();
     let by_vector = Source::Vector(numbers(6, 8));
     for source in [by_vector, Source::Point(PointId::Number(3))] {
-        let settings =
-            Settings { limit: Some(10), ranking: Ranking::corrected("IS(beta=20)"), search: Search::Exact, filter: None };
+        let settings = Settings {
+            limit: Some(10),
+            ranking: Ranking::corrected("IS(beta=20)"),
+            search: Search::Exact,
+            filter: None,
+        };
         let query = Query { source, settings };
         let all = Settings { limit: Some(300), ranking: Ranking::Raw, search: Search::Exact, filter: None };
         let raw = run(&snapshot, &[Query { settings: all, ..query.clone() }]).expect("an answer").remove(0);

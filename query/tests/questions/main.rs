@@ -1,6 +1,7 @@
 //! Questions on small collections whose answers can be worked out by hand or by brute force.
 
 mod answers;
+mod calibrations;
 mod drift;
 mod filters;
 mod laws;

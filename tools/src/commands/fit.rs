@@ -38,6 +38,7 @@ pub(crate) fn run(context: &Context, command: &Fit) -> anyhow::Result<Outcome> {
     } else {
         fit_watched(context, command, &collection, &inputs)?
     };
+    context.tend(&collection)?;
     let snapshot = collection.snapshot();
     let changes = changes(command, &snapshot, &fitted)?;
     let result: Vec<Value> =
@@ -167,6 +168,7 @@ fn auto(context: &Context, command: &Fit, collection: &Collection) -> anyhow::Re
         } else {
             collection.fit(&[input])?;
         }
+        context.tend(collection)?;
     }
     let installed = row.map(|row| {
         let method = &report.rows[row].method;

@@ -17,7 +17,9 @@ pub(crate) fn run(context: &Context, command: &Freeze) -> anyhow::Result<Outcome
     let bar = context.output.progress("freezing", None);
     let outcome = collection.freeze();
     bar.finish_and_clear();
-    let (outcome, snapshot) = (outcome?, collection.snapshot());
+    let outcome = outcome?;
+    context.tend(&collection)?;
+    let snapshot = collection.snapshot();
     let quantization = snapshot.config().graph.quantization;
     let result = json!({
         "collection": command.collection,

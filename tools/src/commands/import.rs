@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use anyhow::{Context as _, bail};
-use dehub_index::{Collection, GraphBuild, PointAlarm};
+use dehub_index::{Collection, PointAlarm};
 use dehub_vector::PointId;
 use serde_json::json;
 
@@ -26,7 +26,7 @@ pub(crate) fn run(context: &Context, command: &Import) -> anyhow::Result<Outcome
         let first_row = collection.snapshot().row_count();
         check_alarm(command, &collection)?;
         store(context, command, &collection, &checked, &mut stored)?;
-        build_graph(context, &collection)?;
+        context.tend(&collection)?;
         stored.hubs = hubs(command, &collection, first_row)?;
     }
     report(context, command, &collection, &checked, &stored)?;
@@ -154,19 +154,6 @@ fn hubs(command: &Import, collection: &Collection, first_row: u32) -> anyhow::Re
         p: alarm.p,
     };
     Ok(alarms.into_iter().zip(points).map(hub).collect())
-}
-
-fn build_graph(context: &Context, collection: &Collection) -> anyhow::Result<()> {
-    if collection.is_graph_due() {
-        let bar = context.output.progress("building the graph", None);
-        let built = collection.build_graph_if_due()?;
-        bar.finish_and_clear();
-        match built {
-            GraphBuild::Built { nodes } => context.output.note(format!("built the graph: {nodes} nodes")),
-            GraphBuild::NotDue => {}
-        }
-    }
-    Ok(())
 }
 
 fn report(

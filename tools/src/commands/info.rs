@@ -3,6 +3,7 @@
 use dehub_index::{Collection, Correction, FitInput, Name, PendingFit, SegmentInfo};
 use serde_json::{Value, json};
 
+use super::calibration::{calibration_json, describe_calibration};
 use super::default::{default_json, describe_default};
 use super::live::{describe_policy, policy_json};
 use super::quarantine::{describe_rule, rule_json};
@@ -88,6 +89,7 @@ fn to_json(name: &str, collection: &Collection) -> Value {
             "delta": gallery.delta,
             "segments": snapshot.segment_infos().iter().map(segment_json).collect::<Vec<_>>(),
         },
+        "calibration": snapshot.calibration().map(calibration_json),
         "banks": banks,
         "corrections": corrections,
         "pending_fits": collection.pending_fits().iter().map(pending_json).collect::<Vec<_>>(),
@@ -149,6 +151,7 @@ fn describe(name: &str, collection: &Collection) -> String {
         collection.bytes_on_disk() / 1024,
     );
     text += &segments(&snapshot.segment_infos());
+    text += &snapshot.calibration().map(describe_calibration).unwrap_or_default();
     let banks = snapshot.banks().map(|bank| {
         vec![
             bank.name.to_string(),

@@ -1,6 +1,7 @@
 //! One module a command.
 
 pub(crate) mod bank;
+mod calibration;
 pub(crate) mod compress;
 pub(crate) mod create;
 pub(crate) mod default;
@@ -25,7 +26,8 @@ pub(crate) mod tune;
 
 use std::sync::Arc;
 
-use dehub_index::{Catalogue, Collection, Name};
+use dehub_index::{Catalogue, Collection, GraphBuild, Name};
+use dehub_query::calibrate_if_due;
 
 use crate::output::Output;
 use crate::settings::Settings;
@@ -58,5 +60,22 @@ impl Context {
     /// The collection of this name.
     pub(crate) fn collection(&self, name: &str) -> anyhow::Result<Arc<Collection>> {
         Ok(self.catalogue.get(&name.parse::<Name>()?)?)
+    }
+
+    /// Brings the graph of a collection up to date, and the calibration of its searches.
+    pub(crate) fn tend(&self, collection: &Collection) -> anyhow::Result<()> {
+        if collection.is_graph_due() {
+            let bar = self.output.progress("building the graph", None);
+            let built = collection.build_graph_if_due();
+            bar.finish_and_clear();
+            if let GraphBuild::Built { nodes } = built? {
+                self.output.note(format!("built the graph: {nodes} nodes"));
+            }
+        }
+        let bar = self.output.progress("calibrating searches", None);
+        let calibrated = calibrate_if_due(collection);
+        bar.finish_and_clear();
+        calibrated?;
+        Ok(())
     }
 }

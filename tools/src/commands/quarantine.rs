@@ -25,7 +25,7 @@ pub(crate) fn run(context: &Context, command: &Quarantine) -> anyhow::Result<Out
         }
         Some(QuarantineAction::Release { ids }) => {
             let receipt = collection.release(&parsed(ids)?)?;
-            collection.build_graph_if_due()?;
+            context.tend(&collection)?;
             let released = receipt.added + receipt.replaced;
             let result = json!({ "collection": command.collection, "released": released });
             context.output.result(&result, || format!("released {released} points"))?;

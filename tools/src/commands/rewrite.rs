@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use anyhow::bail;
-use dehub_index::{BankUpdate, Collection, EntryInput, GraphBuild, Name, PointInput, Snapshot};
+use dehub_index::{BankUpdate, Collection, EntryInput, Name, PointInput, Snapshot};
 use dehub_normalize::{Rewrite, Rewriter};
 use dehub_query::BankKind;
 use dehub_vector::{Chunked, Metric, PointId};
@@ -116,10 +116,7 @@ impl<'a> Source<'a> {
                 defer: false,
             })?;
         }
-        match into.build_graph_if_due()? {
-            GraphBuild::Built { nodes } => context.output.note(format!("built the graph: {nodes} nodes")),
-            GraphBuild::NotDue => {}
-        }
+        context.tend(into)?;
         Ok(rows.len())
     }
 

@@ -80,10 +80,11 @@ fn source(command: &cli::Search) -> anyhow::Result<Source> {
 
 fn settings(command: &cli::Search) -> anyhow::Result<Settings> {
     let ranking = Ranking::named(command.correction.clone(), command.weight);
-    let search = match (command.exact, command.ef) {
-        (true, _) => Search::Exact,
-        (false, Some(effort)) => Search::Graph { effort },
-        (false, None) => Search::Auto,
+    let search = match (command.exact, command.ef, command.recall) {
+        (true, ..) => Search::Exact,
+        (false, Some(effort), _) => Search::Graph { effort },
+        (false, None, Some(target)) => Search::Recall { target },
+        (false, None, None) => Search::Auto,
     };
     Ok(Settings { limit: command.k, ranking, search, filter: filter(command)? })
 }

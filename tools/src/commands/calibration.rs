@@ -1,0 +1,62 @@
+//! What searches were measured to find and to cost, for `dehub info`.
+
+use dehub_index::{Calibrated, Calibration, Cost, Name, Step};
+use dehub_query::{LIMIT_DEFAULT, RECALL_DEFAULT};
+use serde_json::{Value, json};
+
+use crate::output::table;
+
+pub(super) fn calibration_json(calibration: &Calibration) -> Value {
+    let Calibration { subject: _, machine, queries, bank, rankings } = calibration;
+    json!({
+        "machine": machine,
+        "queries": queries,
+        "bank": bank.as_ref().map(Name::as_str),
+        "rankings": rankings.iter().map(ranking_json).collect::<Vec<_>>(),
+    })
+}
+
+fn ranking_json(ranking: &Calibrated) -> Value {
+    let Calibrated { correction, limit, exact, walk, codes } = ranking;
+    let steps = |steps: &[Step], setting: &str| -> Vec<Value> {
+        let json = |step: &Step| json!({ setting: step.setting, "recall": step.recall, "costs": costs(&step.costs) });
+        steps.iter().map(json).collect()
+    };
+    json!({
+        "correction": correction,
+        "limit": limit,
+        "exact": costs(exact),
+        "walk": steps(walk, "effort"),
+        "codes": steps(codes, "candidates"),
+    })
+}
+
+fn costs(costs: &[Cost]) -> Vec<Value> {
+    costs.iter().map(|cost| json!({ "queries": cost.queries, "micros": cost.micros })).collect()
+}
+
+/// A line a ranking: what finds the usual share of the usual number of points.
+pub(super) fn describe_calibration(calibration: &Calibration) -> String {
+    let line = |ranking: &Calibrated| {
+        let reach = |steps: &[Step]| match steps.iter().find(|step| step.recall >= RECALL_DEFAULT) {
+            Some(step) => {
+                vec![step.setting.to_string(), format!("{:.4}", step.recall), last(&step.costs)]
+            }
+            None => vec!["-".to_owned(); 3],
+        };
+        let mut cells = vec![ranking.correction.clone().unwrap_or_else(|| "raw".to_owned())];
+        cells.extend(reach(&ranking.walk));
+        cells.extend(reach(&ranking.codes));
+        cells.push(last(&ranking.exact));
+        cells
+    };
+    let usual = calibration.rankings.iter().filter(|ranking| ranking.limit == LIMIT_DEFAULT);
+    let head = ["searches by", "effort", "recall", "us", "candidates", "recall", "us", "exact us"];
+    let lines: Vec<_> = usual.map(line).collect();
+    if lines.is_empty() { String::new() } else { format!("\n{}", table(&head, 1, lines)) }
+}
+
+/// Microseconds a query among the most that were asked together.
+fn last(costs: &[Cost]) -> String {
+    costs.last().map_or_else(|| "-".to_owned(), |cost| format!("{:.0}", cost.micros))
+}
