@@ -4,6 +4,8 @@
 //! `DEHUB_FREEZE_POINTS` says how many points (300,000), `DEHUB_FREEZE_KINDS` which quantizations
 //! (`bf16`). Points have 128 dimensions and lie around a thousand centres.
 
+#![expect(clippy::print_stdout, reason = "it prints what it measures")]
+
 use std::error::Error;
 use std::fs;
 use std::path::Path;
