@@ -19,7 +19,7 @@ use dehub_normalize::BankKind;
 use dehub_vector::{Dim, Metric, Vector};
 
 pub use curve::{Curve, Mark};
-pub use usage::{process_cpu_seconds, resident_bytes, thread_cpu_seconds};
+pub use usage::{peak_bytes, process_cpu_seconds, resident_bytes, thread_cpu_seconds};
 
 /// Points written at once.
 const BATCH: usize = 4096;

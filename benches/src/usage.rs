@@ -25,8 +25,17 @@ pub fn thread_cpu_seconds() -> Option<f64> {
 
 /// Bytes of memory in use; `None` where there is no `/proc`.
 pub fn resident_bytes() -> Option<f64> {
+    memory("VmRSS:")
+}
+
+/// The most bytes of memory that were in use at once; `None` where there is no `/proc`.
+pub fn peak_bytes() -> Option<f64> {
+    memory("VmHWM:")
+}
+
+fn memory(field: &str) -> Option<f64> {
     let status = fs::read_to_string("/proc/self/status").ok()?;
-    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
+    let line = status.lines().find_map(|line| line.strip_prefix(field))?;
     let kilobytes: f64 = line.split_whitespace().next()?.parse().ok()?;
     Some(kilobytes * 1024.0)
 }

@@ -88,7 +88,7 @@ pub(crate) fn read_all(folder: &Path, owner: &Owner<'_>) -> Segments {
             }
             Err(error) => {
                 let file = path.display();
-                tracing::warn!(%file, %error, "the graph file is set aside; its points are scanned until they are frozen again");
+                tracing::warn!(%file, %error, "the graph file is set aside; its points are scanned until frozen again");
                 set_aside.push(name);
             }
         }

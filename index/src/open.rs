@@ -1,12 +1,13 @@
 //! Reading a collection's state back from its store.
 
 use std::collections::{BTreeMap, HashMap};
+use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
 
 use dehub_normalize::{Activation, BankKind, Statistic};
 use dehub_store::Store;
-use dehub_vector::Vector;
+use rayon::prelude::*;
 
 use crate::bank::Bank;
 use crate::config::{FORMAT, StoredConfig};
@@ -17,7 +18,7 @@ use crate::record::{
     BANKS, BankRecord, CALIBRATION_KEY, CONFIG_KEY, CORRECTIONS, COUNTERS_KEY, CorrectionRecord, Counters,
     DEFAULT_KEY, ENTRIES, HELD_PREFIX, IDS, LIVE_KEY, META, POTENTIALS, RULE_KEY, SETS, STATES, SetKind,
     SetRecord, VECTORS, WEIGHTS, damaged, from_json, pair_key, read_id, read_list, read_pair, read_u32,
-    read_vector,
+    read_vector, read_vector_to, row_key,
 };
 use crate::row_set::RowSet;
 use crate::state::{Fitting, Set, State};
@@ -25,6 +26,10 @@ use crate::{
     Calibration, CollectionConfig, DefaultCorrection, HubRule, LiveBank, Name, OpenError, ReadError,
     WEIGHT_MAX, graph_file,
 };
+
+/// Rows whose vectors one thread reads at once, of 4,096 dimensions at most 64 MiB.
+const PIECE: u32 = 4096;
+const PIECE_ROWS: usize = PIECE as usize;
 
 /// Reads everything but ids, payloads and texts, and checks that it fits together.
 pub(crate) fn load(path: &Path, store: &Store) -> Result<State, OpenError> {
@@ -93,32 +98,55 @@ fn read_choices(state: &mut State, store: &Store) -> Result<(), ReadError> {
     Ok(())
 }
 
+/// Vectors and ids, which are the larger part of most collections, are read side by side.
 fn read_points(state: &mut State, store: &Store) -> Result<(), ReadError> {
-    let dim = state.config.dim.get();
-    let mut kept = RowSet::default();
-    let gone = Vector::stored(&vec![0.0; dim]);
-    for item in store.scan(VECTORS, &[], None) {
-        let (key, value) = item?;
-        let row = read_u32(VECTORS, &key)?;
-        if row >= state.counters.next_row {
-            return Err(damaged(VECTORS, format!("row {row} was never given")).into());
-        }
-        while state.row_count() < row {
-            state.push_row(&gone);
-        }
-        state.push_row(&Vector::stored(&read_vector(VECTORS, &value, dim)?));
-        kept.insert(row);
-    }
-    while state.row_count() < state.counters.next_row {
-        state.push_row(&gone);
-    }
-    for item in store.scan(IDS, &[], None) {
-        let row = read_u32(IDS, &item?.1)?;
+    let (kept, ids) = rayon::join(|| read_vectors(state, store), || read_ids(store));
+    let kept = kept?;
+    for row in ids? {
         if !kept.contains(row) || !state.live.insert(row) {
             return Err(damaged(IDS, format!("row {row} has no vector or two ids")).into());
         }
     }
     Ok(())
+}
+
+/// The rows of all ids, in the order of ids.
+fn read_ids(store: &Store) -> Result<Vec<u32>, ReadError> {
+    store.scan(IDS, &[], None).map(|item| Ok(read_u32(IDS, &item?.1)?)).collect()
+}
+
+/// Fills in the vectors of all rows, zeros where there is none; gives the rows that have one.
+fn read_vectors(state: &mut State, store: &Store) -> Result<RowSet, ReadError> {
+    let (dim, end) = (state.config.dim.get(), state.counters.next_row);
+    if let Some(item) = store.scan(VECTORS, &row_key(end), None).next() {
+        let row = read_u32(VECTORS, &item?.0)?;
+        return Err(damaged(VECTORS, format!("row {row} was never given")).into());
+    }
+    let pieces: Vec<Range<u32>> =
+        (0..end).step_by(PIECE_ROWS).map(|first| first..end.min(first.saturating_add(PIECE))).collect();
+    let mut kept = RowSet::default();
+    for pieces in pieces.chunks(rayon::current_num_threads()) {
+        let read = pieces.par_iter().map(|rows| read_piece(store, rows.clone(), dim));
+        for (numbers, rows) in read.collect::<Result<Vec<_>, ReadError>>()? {
+            numbers.chunks_exact(dim).for_each(|vector| state.push_stored(vector));
+            rows.into_iter().for_each(|row| _ = kept.insert(row));
+        }
+    }
+    Ok(kept)
+}
+
+/// The vectors of some rows one after the other, zeros where there is none, and the rows that have one.
+fn read_piece(store: &Store, rows: Range<u32>, dim: usize) -> Result<(Vec<f32>, Vec<u32>), ReadError> {
+    let mut numbers = vec![0.0; rows.len() * dim];
+    let mut found = Vec::with_capacity(rows.len());
+    for item in store.scan(VECTORS, &row_key(rows.start), Some(&row_key(rows.end))) {
+        let (key, value) = item?;
+        let row = read_u32(VECTORS, &key)?;
+        let place = (row - rows.start) as usize;
+        read_vector_to(VECTORS, &value, &mut numbers[place * dim..][..dim])?;
+        found.push(row);
+    }
+    Ok((numbers, found))
 }
 
 fn read_banks(state: &mut State, store: &Store) -> Result<(), ReadError> {

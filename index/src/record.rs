@@ -284,12 +284,20 @@ pub(crate) fn vector_bytes(numbers: &[f32]) -> Vec<u8> {
 }
 
 pub(crate) fn read_vector(family: Family, bytes: &[u8], dim: usize) -> Result<Vec<f32>, DamagedRecord> {
-    let (numbers, rest) = bytes.as_chunks::<4>();
-    let vector: Vec<f32> = numbers.iter().map(|&number| f32::from_le_bytes(number)).collect();
-    if !rest.is_empty() || vector.len() != dim || !vector.iter().all(|number| number.is_finite()) {
-        return Err(damaged(family, format!("{} bytes for a vector of {dim} dimensions", bytes.len())));
-    }
+    let mut vector = vec![0.0; dim];
+    read_vector_to(family, bytes, &mut vector)?;
     Ok(vector)
+}
+
+/// Reads a vector to its place.
+pub(crate) fn read_vector_to(family: Family, bytes: &[u8], place: &mut [f32]) -> Result<(), DamagedRecord> {
+    let (numbers, rest) = bytes.as_chunks::<4>();
+    let is_whole = rest.is_empty() && numbers.len() == place.len();
+    place.iter_mut().zip(numbers).for_each(|(place, &number)| *place = f32::from_le_bytes(number));
+    if is_whole && place.iter().all(|number| number.is_finite()) {
+        return Ok(());
+    }
+    Err(damaged(family, format!("{} bytes for a vector of {} dimensions", bytes.len(), place.len())))
 }
 
 /// Two lengths, then the id's key, the text and the payload.

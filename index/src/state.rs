@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use dehub_normalize::{Activation, BankKind, Method, Statistic, Term};
-use dehub_vector::{Chunked, Metric, PointId, Vector};
+use dehub_vector::{Chunked, Metric, PointId, Vector, dot};
 
 use crate::bank::Bank;
 use crate::correction::{Column, Correction, CorrectionInfo, Source};
@@ -119,12 +119,17 @@ impl State {
 
     /// Appends a row; it is not live yet.
     pub(crate) fn push_row(&mut self, vector: &Vector) {
-        let half = vector.half_squared_norm();
+        self.push_stored(vector.as_slice());
+    }
+
+    /// Appends a row with a vector that was valid when it was stored, or zeros.
+    pub(crate) fn push_stored(&mut self, vector: &[f32]) {
+        let half = dot(vector, vector) / 2.0;
         self.norm_max = self.norm_max.max((2.0 * half).sqrt());
         if let Some(halves) = &mut self.half_norms {
             halves.push(&[half]);
         }
-        self.vectors.push(vector.as_slice());
+        self.vectors.push(vector);
     }
 
     pub(crate) fn row_count(&self) -> u32 {

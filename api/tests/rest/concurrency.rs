@@ -115,6 +115,35 @@ fn a_graph_is_built_in_the_background_when_it_is_due() {
 }
 
 #[test]
+fn a_change_of_the_quantization_freezes_the_graph_anew() {
+    let folder = tempdir().expect("a folder");
+    let served = Served::start(folder.path());
+    create(&served, 0);
+    upsert(&served, 0..600);
+    let quantized = |kind: &str| {
+        let deadline = Instant::now() + Duration::from_secs(30);
+        loop {
+            let graph = served.get("/collections/c")["graph"].clone();
+            if graph["due"] == false && graph["segments"][0]["quantization"] == kind {
+                return graph;
+            }
+            assert!(Instant::now() < deadline, "not {kind}: {graph}");
+            thread::sleep(Duration::from_millis(20));
+        }
+    };
+    assert_eq!(quantized("bf16")["segments"][0]["vector_bytes"], 64);
+    for kind in ["int8", "reduced", "f32"] {
+        let body = json!({"hnsw_config": {"quantization": kind}});
+        assert_eq!(served.did("PATCH", "/collections/c", &body), true);
+        let graph = quantized(kind);
+        assert_eq!((&graph["segments"][0]["points"], &graph["delta"]), (&json!(600), &json!(0)));
+        assert_eq!(served.get("/collections/c")["config"]["hnsw_config"]["quantization"], kind);
+        let query = json!({"query": [1, 0], "limit": 3});
+        assert_eq!(served.did("POST", "/collections/c/points/query", &query)["points"][0]["id"], 0);
+    }
+}
+
+#[test]
 fn a_port_in_use_is_named_with_what_to_do() {
     let folder = tempdir().expect("a folder");
     let taken = TcpListener::bind("127.0.0.1:0").expect("a free port");

@@ -181,9 +181,9 @@ fn a_wrong_method_is_told_the_right_ones() {
     let folder = tempdir().expect("a folder");
     let served = Served::start(folder.path());
     let cases = [
-        ("PATCH", "/collections/c", "DELETE, GET, PUT"),
+        ("PATCH", "/collections/c/points", "POST, PUT"),
         ("DELETE", "/collections", "GET"),
-        ("POST", "/collections/c", "DELETE, GET, PUT"),
+        ("POST", "/collections/c", "DELETE, GET, PATCH, PUT"),
         ("PUT", "/collections/c/points/query", "POST"),
     ];
     for (method, path, allow) in cases {

@@ -5,6 +5,7 @@ mod banks;
 mod choices;
 mod expected;
 mod fitting;
+mod freezing;
 mod live;
 mod preparing;
 mod serving;
