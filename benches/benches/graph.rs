@@ -15,7 +15,9 @@ use dehub_benches::{Bed, Random};
 use dehub_format::{ReadOptions, open};
 use dehub_graph::{BuildOptions, CodeKind, Points, Ranking, Raw, Segment, Width, build, fit_projection};
 use dehub_index::Variant;
-use dehub_vector::{CHUNK_ROWS, Candidate, Dim, Metric, Projection, TopK, Vector, dot, matrix_product};
+use dehub_vector::{
+    CHUNK_ROWS, Candidate, Dim, Metric, Projection, TopK, Vector, dot, matrix_product, prefetch,
+};
 use hnsw_rs::prelude::{Distance, Hnsw, Neighbour};
 
 const K: usize = 10;
@@ -178,7 +180,8 @@ impl Data {
         let answer = |query: &Vector| {
             let query = query.as_slice();
             let exact = |row: u32| dot(query, self.gallery[row as usize].as_slice()) - biases[row as usize];
-            segment.walk(query, &Biased(biases), width).rescored(K, exact)
+            let fetch = |row: u32| prefetch(self.gallery[row as usize].as_slice());
+            segment.walk(query, &Biased(biases), width).rescored_from(K, fetch, exact)
         };
         self.queries.iter().map(answer).collect()
     }

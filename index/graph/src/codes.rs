@@ -1,10 +1,11 @@
 //! Vectors as a walk compares them: rows of numbers of one kind, each on a cache line's border.
 
-use dehub_vector::{Kernels, dot, prefetch, round_row};
+use dehub_vector::{Kernels, dot, gather_i8, prefetch, round_row};
 use half::bf16;
 use half::slice::HalfBitsSliceExt;
 
 use crate::bytes::LINE;
+use crate::insert::AHEAD;
 
 /// How a segment keeps its vectors. What a walk finds is scored again, so a coarser code costs recall
 /// only where it hides a near point behind many others; a wider beam brings it back.
@@ -54,6 +55,9 @@ impl CodeKind {
         self.padded(dim) * self.bytes()
     }
 }
+
+/// Rows of bytes that are compared together.
+const TOGETHER: usize = 32;
 
 /// What a zero is as a byte of a row: bytes are unsigned on the side of the rows.
 const OFFSET: i16 = 128;
@@ -134,6 +138,18 @@ pub(crate) trait Similarity {
     fn fetch(&self, node: u32);
     /// The similarity with a row.
     fn of(&self, node: u32) -> f32;
+
+    /// The similarities with rows that are next to be compared.
+    fn of_all(&self, nodes: &[u32], out: &mut Vec<f32>) {
+        nodes.iter().take(AHEAD).for_each(|&node| self.fetch(node));
+        out.clear();
+        out.extend(nodes.iter().enumerate().map(|(place, &node)| {
+            if let Some(&ahead) = nodes.get(place + AHEAD) {
+                self.fetch(ahead);
+            }
+            self.of(node)
+        }));
+    }
 }
 
 fn row<T>(numbers: &[T], width: usize, node: u32) -> &[T] {
@@ -232,9 +248,26 @@ impl Similarity for Octets<'_> {
     }
 
     #[inline]
-    #[expect(clippy::cast_precision_loss, reason = "a rounding of 2⁻²⁴ is far below that of the code")]
     fn of(&self, node: u32) -> f32 {
-        let sum = self.kernels.dot_i8(&self.query, row(self.codes.bytes, self.query.len(), node));
+        self.from(self.kernels.dot_i8(&self.query, row(self.codes.bytes, self.query.len(), node)), node)
+    }
+
+    fn of_all(&self, nodes: &[u32], out: &mut Vec<f32>) {
+        out.clear();
+        let mut sums = [0; TOGETHER];
+        for nodes in nodes.chunks(TOGETHER) {
+            let sums = &mut sums[..nodes.len()];
+            gather_i8(&self.query, self.codes.bytes, nodes, sums);
+            out.extend(nodes.iter().zip(&*sums).map(|(&node, &sum)| self.from(sum, node)));
+        }
+    }
+}
+
+impl Octets<'_> {
+    /// The similarity of a row, given the product of the bytes.
+    #[inline]
+    #[expect(clippy::cast_precision_loss, reason = "a rounding of 2⁻²⁴ is far below that of the code")]
+    fn from(&self, sum: i32, node: u32) -> f32 {
         let product = (sum - self.offset) as f32 * (self.scale * self.codes.scales[node as usize]);
         product + term(self.codes.terms, node) + self.shift
     }

@@ -5,6 +5,7 @@
 //! Similarity is always *larger is better*.
 
 mod chunked;
+mod gather;
 mod id;
 mod kernel;
 mod metric;
@@ -16,6 +17,7 @@ mod top;
 mod vector;
 
 pub use chunked::{CHUNK_ROWS, Chunked};
+pub use gather::gather_i8;
 pub use id::{ID_BYTES_MAX, IdError, PointId};
 pub use kernel::{dot, matrix_product, product_error, squared_distance};
 pub use metric::{Metric, UnknownMetric};

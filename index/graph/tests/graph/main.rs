@@ -4,4 +4,5 @@ mod files;
 mod made;
 mod reduced;
 mod shapes;
+mod together;
 mod walks;
