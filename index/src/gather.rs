@@ -86,8 +86,7 @@ impl<'a> Block<'a> {
     }
 
     fn start(&self) -> Vec<Running> {
-        let start =
-            |targets: &Vec<_>| Running { top: TopK::new(self.limit), ranks: vec![1; targets.len()] };
+        let start = |targets: &Vec<_>| Running { top: TopK::new(self.limit), ranks: vec![1; targets.len()] };
         self.targets.iter().map(start).collect()
     }
 

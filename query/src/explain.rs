@@ -26,11 +26,7 @@ pub fn explain(snapshot: &Snapshot, query: &Query) -> Result<Explanation, QueryE
 }
 
 /// The same among the points of a scope of this snapshot.
-pub fn explain_within(
-    snapshot: &Snapshot,
-    scope: &Scope,
-    query: &Query,
-) -> Result<Explanation, QueryError> {
+pub fn explain_within(snapshot: &Snapshot, scope: &Scope, query: &Query) -> Result<Explanation, QueryError> {
     let raw_query = Query { settings: query.settings.raw(), ..query.clone() };
     let prepared = query.prepare(0, snapshot)?;
     let mut responses = run_within(snapshot, scope, &[raw_query, query.clone()])?;

@@ -130,7 +130,9 @@ pub(crate) fn ids(file: &Path) -> anyhow::Result<Vec<PointId>> {
     };
     let text = text.with_context(|| name.clone())?;
     let lines = text.lines().map(str::trim).zip(1..).filter(|(line, _)| !line.is_empty());
-    lines.map(|(line, number)| PointId::parse(line).with_context(|| format!("{name}: line {number}"))).collect()
+    lines
+        .map(|(line, number)| PointId::parse(line).with_context(|| format!("{name}: line {number}")))
+        .collect()
 }
 
 /// Reads a file of judgements.

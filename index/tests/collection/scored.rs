@@ -221,7 +221,8 @@ fn a_batch_is_its_queries_a_list_the_head_of_the_whole_and_a_rank_a_place_in_it(
             let whole = scan(&snapshot, &asked, label, all.len());
             let targets = vec![all.clone(); asked.len()];
             let question = Question { vectors: &asked, limit: 9, targets: &targets };
-            let heads = snapshot.scan_scored(&snapshot.scope(), &question, correction, &[]).expect("no deadline");
+            let heads =
+                snapshot.scan_scored(&snapshot.scope(), &question, correction, &[]).expect("no deadline");
             for ((query, whole), head) in asked.iter().zip(&whole).zip(&heads) {
                 assert_eq!(head.best, whole.best[..9], "{label}: {what}");
                 let alone = scan(&snapshot, std::slice::from_ref(query), label, all.len());

@@ -120,8 +120,7 @@ fn brute(
             let open = correction.open(raw_order.first().copied());
             gate_open = correction.is_gated().then(|| open.contains(&true));
             let variant = correction.variant(&open, 1.0);
-            let score =
-                |row| f64::from(variant.scale(row)) * raw(row) - f64::from(variant.bias(row));
+            let score = |row| f64::from(variant.scale(row)) * raw(row) - f64::from(variant.bias(row));
             others.map(|row| (row, score(row))).collect()
         }
         (_, None) => others.map(|row| (row, raw(row))).collect(),
@@ -231,11 +230,26 @@ fn a_plan_says_how_many_points_a_filter_allows_and_how_they_are_searched() {
     };
     let wide = Search::Graph { effort: 12 };
     let cases = [
-        (&graph, Search::Auto, 0..270, "exact scan of the 30 of 300 points that the filter allows (scoring so few costs less than a walk)"),
+        (
+            &graph,
+            Search::Auto,
+            0..270,
+            "exact scan of the 30 of 300 points that the filter allows (scoring so few costs less than a walk)",
+        ),
         (&graph, wide, 0..30, "graph walk, effort 12, of the 270 of 300 points that the filter allows"),
         (&graph, wide, 0..0, "graph walk, effort 12, of the 300 of 300 points that the filter allows"),
-        (&graph, Search::Exact, 0..30, "exact scan of the 270 of 300 points that the filter allows (exact search was asked for)"),
-        (&plain, Search::Auto, 0..300, "exact scan of the 0 of 300 points that the filter allows (the collection has no graph)"),
+        (
+            &graph,
+            Search::Exact,
+            0..30,
+            "exact scan of the 270 of 300 points that the filter allows (exact search was asked for)",
+        ),
+        (
+            &plain,
+            Search::Auto,
+            0..300,
+            "exact scan of the 0 of 300 points that the filter allows (the collection has no graph)",
+        ),
     ];
     for (bed, search, rows, wanted) in cases {
         let settings = Settings { limit: Some(5), search, filter: without(rows), ..Settings::default() };
