@@ -10,7 +10,7 @@ use crate::decode::{self, Fields, Place};
 use crate::errors::BATCH_TOO_LARGE;
 use crate::problem::Problem;
 
-/// Ids of one condition: as many as the largest batch of points has a dozen times over.
+/// Ids of one condition: all are looked up in one read of the store.
 const IDS_MAX: usize = 1_000_000;
 
 /// `{"must": [{"has_id": […]}], "must_not": […]}`. `None` if it has no condition, which allows every point.

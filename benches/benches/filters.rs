@@ -1,5 +1,5 @@
 //! Filtered searches: recall and speed of what the planner chooses, beside an exact scan of the points that a
-//! filter allows and beside the same search without a filter. And gates: what a look at them costs.
+//! filter allows and beside the same search without a filter. And gates: what a correction that has one costs.
 //!
 //! With `DEHUB_PEERS_DATA=FOLDER` it takes `gallery.npy`, `queries_bank.npy` and `queries_test.npy` from there,
 //! else made vectors. A filter allows points drawn at random, or those nearest to one of them. Recall is of the
@@ -10,15 +10,14 @@
 use std::error::Error;
 
 use dehub_benches::{Bed, Random, named_folder, read_unit, thread_cpu_seconds};
-use dehub_index::{Question, Scope, Snapshot, Variant};
+use dehub_index::{Scope, Snapshot};
 use dehub_query::{Query, Ranking, Response, Search, Settings, Source, run_within};
 use dehub_vector::{Vector, dot};
 
 const K: usize = 10;
-const QUERIES_MAX: usize = 2000;
+const QUERIES_MAX: usize = 1000;
 const ROUNDS: usize = 2;
-const SHARES: [f64; 2] = [0.1, 0.2];
-const EFFORTS: [usize; 2] = [32, 40];
+const SHARES: [f64; 5] = [0.01, 0.1, 0.2, 0.3, 0.5];
 
 fn main() -> Result<(), Box<dyn Error>> {
     let pool = rayon::ThreadPoolBuilder::new().num_threads(1).build()?;
@@ -35,97 +34,68 @@ fn main() -> Result<(), Box<dyn Error>> {
     queries.truncate(QUERIES_MAX);
     println!("{} points x {}, {} queries", points.len(), points[0].as_slice().len(), queries.len());
     let bed = Bed::new(&points, &bank, true);
-    bed.fit("IS(beta=20)");
+    bed.fit_as("c", "IS(beta=20)");
+    bed.fit_as("gated", "DIS(beta=20,k=1)");
     let snapshot = bed.collection.snapshot();
-    if !std::env::args().any(|it| it == "gates") {
-        pool.install(|| {
-            filters(&snapshot, &queries, &Ranking::Raw);
-            filters(&snapshot, &queries, &Ranking::corrected("c"));
-        });
-    }
-    drop(snapshot);
-    bed.fit("DIS(beta=20,k=1)");
-    let snapshot = bed.collection.snapshot();
-    pool.install(|| gates(&snapshot, &queries));
+    pool.install(|| {
+        for ranking in [Ranking::Raw, Ranking::corrected("c")] {
+            filters(&snapshot, &queries, &ranking);
+        }
+        gates(&snapshot, &queries);
+    });
     Ok(())
 }
 
+/// The default search within filters. `exact` scores what is allowed, `open` searches without the filter;
+/// `ratio` is the chosen search's speed by the better of the two.
 fn filters(snapshot: &Snapshot, queries: &[Vector], ranking: &Ranking) {
     let all = snapshot.scope();
-    let variant = match snapshot.correction("c") {
-        Some(correction) if *ranking != Ranking::Raw => correction.variant(&[true], 1.0),
-        Some(_) | None => Variant::raw(),
-    };
     println!("\n{ranking:?}");
+    println!(
+        "{:8} {:>5} {:>9} {:>9} {:>9} {:>6} {:>7}  plan",
+        "filter", "share", "exact us", "open us", "chosen us", "ratio", "recall"
+    );
     for share in SHARES {
         for (kind, scope) in [("random", random(&all, share)), ("nearest", nearest(snapshot, &all, share))] {
-            let ask = |search| {
-                let answer = |scope: &Scope| -> Vec<Vec<u32>> {
-                    queries
-                        .iter()
-                        .map(|query| rows(&answer(snapshot, scope, query, ranking, search)))
-                        .collect()
-                };
-                (timed(|| answer(&scope)), timed(|| answer(&all)))
+            let ask = |scope: &Scope, search| {
+                let answer = |query| rows(&answer(snapshot, scope, query, ranking, search));
+                timed(queries.len(), || queries.iter().map(answer).collect::<Vec<_>>())
             };
-            let ((truth, exact), _) = ask(Search::Exact);
-            let ((found, chosen), (_, unfiltered)) = ask(Search::Auto);
-            let batch = timed(|| {
-                let question = Question { vectors: queries, limit: K, targets: &[] };
-                snapshot.scan_within(&scope, &question, std::slice::from_ref(&variant))
-            })
-            .1;
+            let (truth, exact) = ask(&scope, Search::Exact);
+            let (_, open) = ask(&all, Search::Auto);
+            let (found, chosen) = ask(&scope, Search::Auto);
+            let plan = answer(snapshot, &scope, &queries[0], ranking, Search::Auto).plan;
             println!(
-                "{kind:8} {share:5}: exact {exact:7.1} us (batch {batch:6.1}), unfiltered {unfiltered:7.1}, chosen {chosen:7.1} recall {:.4} ratio {:.2}",
+                "{kind:8} {share:5} {exact:9.1} {open:9.1} {chosen:9.1} {:6.2} {:7.4}  {:?}",
+                exact.min(open) / chosen,
                 recall(&found, &truth),
-                exact.min(unfiltered) / chosen
+                plan.engine
             );
-            for effort in EFFORTS {
-                let (found, spent) = timed(|| -> Vec<Vec<u32>> {
-                    let walk =
-                        |query| snapshot.walk_within(&scope, query, &variant, K, effort).expect("a graph");
-                    queries.iter().map(|query| walk(query).iter().map(|best| best.row).collect()).collect()
-                });
-                println!("    walk {effort:4}: {spent:7.1} us recall {:.4}", recall(&found, &truth));
-            }
         }
     }
 }
 
+/// What a gate costs: DIS beside IS of the same β, whose walk it is where the gate is open, and beside raw,
+/// whose walk it is where it is closed; and for how many queries the gate is as an exact search finds it.
+#[expect(clippy::cast_precision_loss, reason = "few queries")]
 fn gates(snapshot: &Snapshot, queries: &[Vector]) {
     let all = snapshot.scope();
-    let correction = snapshot.correction("c").expect("fitted");
-    let (raw, open) = (Variant::raw(), correction.variant(&[true], 1.0));
-    let question = Question { vectors: queries, limit: 1, targets: &[] };
-    let truth: Vec<bool> = snapshot
-        .scan(&question, &[Variant::raw()])
-        .iter()
-        .map(|answers| correction.open(Some(answers[0].best[0].row))[0])
-        .collect();
-    let share = truth.iter().filter(|&&open| open).count();
-    println!("\ngates: {share} open of {}; activated {:?}", truth.len(), correction.info().activated);
-    let agree = |gates: &[bool]| gates.iter().zip(&truth).filter(|(a, b)| a == b).count();
-    for effort in [8, 12, 16, 24, 32, 48, 64, 128] {
-        let gate = |variant: &Variant<'_>, limit| {
-            timed(|| -> Vec<bool> {
-                queries
-                    .iter()
-                    .map(|query| {
-                        let walked =
-                            snapshot.walk_seeing(&all, query, variant, limit, effort).expect("a graph");
-                        correction.open(walked.raw_best)[0]
-                    })
-                    .collect()
-            })
-        };
-        let ((by_raw, raw1), (by_open, open10), (by_raw10, raw10)) =
-            (gate(&raw, 1), gate(&open, K), gate(&raw, K));
-        println!(
-            "effort {effort:4}: raw top 1 {raw1:6.1} us agrees {}; raw top 10 {raw10:6.1} us {}; corrected {open10:6.1} us {}",
-            agree(&by_raw),
-            agree(&by_raw10),
-            agree(&by_open)
-        );
+    let ask = |ranking: &Ranking, search| {
+        let gate = |query| answer(snapshot, &all, query, ranking, search).gate_open == Some(true);
+        timed(queries.len(), || queries.iter().map(gate).collect::<Vec<bool>>())
+    };
+    let gated = Ranking::corrected("gated");
+    let (truth, _) = ask(&gated, Search::Exact);
+    let open = truth.iter().filter(|&&open| open).count() as f64 / truth.len() as f64;
+    println!("\ngate open for {open:.3} of the queries");
+    println!("{:>6} {:>8} {:>8} {:>8} {:>8} {:>8}", "effort", "raw us", "IS us", "DIS us", "DIS/IS", "agree");
+    for effort in [16, 32, 64, 128, 256] {
+        let search = Search::Graph { effort };
+        let (_, raw) = ask(&Ranking::Raw, search);
+        let (_, plain) = ask(&Ranking::corrected("c"), search);
+        let (found, spent) = ask(&gated, search);
+        let agree = found.iter().zip(&truth).filter(|(a, b)| a == b).count() as f64 / truth.len() as f64;
+        println!("{effort:6} {raw:8.1} {plain:8.1} {spent:8.1} {:8.2} {agree:8.4}", spent / plain);
     }
 }
 
@@ -140,17 +110,18 @@ fn rows(response: &Response) -> Vec<u32> {
 }
 
 /// What was found, and the least microseconds a query of some rounds.
-fn timed<T>(work: impl Fn() -> T) -> (T, f64) {
-    let mut least = f64::INFINITY;
-    let mut found = None;
-    for _ in 0..ROUNDS {
+#[expect(clippy::cast_precision_loss, reason = "few queries")]
+fn timed<T>(queries: usize, work: impl Fn() -> T) -> (T, f64) {
+    let round = || {
         let start = thread_cpu_seconds().unwrap_or(f64::NAN);
-        found = Some(work());
-        least = least.min(thread_cpu_seconds().unwrap_or(f64::NAN) - start);
+        let found = work();
+        (found, thread_cpu_seconds().unwrap_or(f64::NAN) - start)
+    };
+    let (found, mut least) = round();
+    for _ in 1..ROUNDS {
+        least = least.min(round().1);
     }
-    #[expect(clippy::cast_precision_loss, reason = "few queries")]
-    let queries = QUERIES_MAX as f64;
-    (found.expect("a round"), least / queries * 1e6)
+    (found, least / queries as f64 * 1e6)
 }
 
 #[expect(clippy::cast_precision_loss, reason = "few queries")]

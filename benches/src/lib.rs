@@ -120,10 +120,16 @@ impl Bed {
         self.collection.build_graph_if_due().expect("a writable folder");
     }
 
-    /// Fits a correction named as its method.
+    /// Fits a correction named `c`.
     pub fn fit(&self, method: &str) {
+        self.fit_as("c", method);
+    }
+
+    /// Fits a correction under a name.
+    pub fn fit_as(&self, correction: &str, method: &str) {
         let method = method.parse().expect("a method");
-        let input = FitInput { name: name("c"), method, query_bank: Some(name("b")), gallery_bank: None };
+        let input =
+            FitInput { name: name(correction), method, query_bank: Some(name("b")), gallery_bank: None };
         self.collection.fit(&[input]).expect("a bank with entries");
     }
 }

@@ -79,18 +79,17 @@ impl Snapshot {
         }
         // The best by its code need not be among the candidates.
         nearest.iter().for_each(|&row| _ = raw_best.push(Candidate::new(self.similarity(query, row), row)));
-        let raw_best = raw_best.into_sorted().first().map(|best| best.row);
-        Some(Walked { best: best.into_sorted(), raw_best })
+        Some(Walked { best: best.into_sorted(), raw_best: raw_best.into_sorted().first().copied() })
     }
 }
 
 /// What a walk found.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Walked {
     /// The best points, best first.
     pub best: Vec<Candidate>,
-    /// The row of the most similar point among those the walk met.
-    pub raw_best: Option<u32>,
+    /// The most similar point among those the walk met, under its similarity.
+    pub raw_best: Option<Candidate>,
 }
 
 /// The rows of a scope by their similarity.

@@ -2,14 +2,21 @@
 
 use std::sync::Arc;
 
-use dehub_index::{Question, Scope, Snapshot, TimeUp, Variant};
+use dehub_index::{Question, Scope, Snapshot, TimeUp, Variant, Walked};
 use dehub_vector::{Candidate, Vector};
 use rayon::prelude::*;
 
 use crate::plan::{Engine, Stage, plan_within};
 use crate::query::{BATCH_QUERIES_MAX, Prepared, Query, Settings};
-use crate::ranking::{Ranked, Rankings, rank_within};
+use crate::ranking::{Beam, Ranked, Rankings, rank_within};
 use crate::{Filter, Plan, QueryError};
+
+/// The part of the effort that a first look at a gate takes. In the bench `filters` one of 16 is right about
+/// the gate for 97 of 100 queries, at a seventh of the time of a corrected walk of 128.
+const GATE_PART: usize = 8;
+
+/// The least effort of such a look.
+const GATE_EFFORT_MIN: usize = 8;
 
 /// A point found.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -144,19 +151,20 @@ impl Asked<'_> {
 
     fn walk(&self, effort: usize, query: &Prepared) -> Ranked {
         let Asked { snapshot, scope, rankings, plan: Plan { limit, .. } } = self;
-        let walk = |variant: &Variant<'_>, limit: usize| match scope.in_time(()) {
-            Ok(()) => snapshot.walk_within(scope, &query.vector, variant, limit, effort).unwrap_or_default(),
-            Err(TimeUp { .. }) => Vec::new(),
+        let walk = |variant: &Variant<'_>, limit: usize, effort: usize| match scope.in_time(()) {
+            Ok(()) => snapshot.walk_seeing(scope, &query.vector, variant, limit, effort).unwrap_or_default(),
+            Err(TimeUp { .. }) => Walked::default(),
         };
         if let Some(correction) = rankings.scored {
+            let walk = |variant: &Variant<'_>, limit| walk(variant, limit, effort).best;
             let found = snapshot.search_scored(correction, &query.vector, query.own_row, *limit, &walk);
             return Ranked::scored(&found, Vec::new());
         }
         let limit = limit + usize::from(query.own_row.is_some());
-        let first = walk(&rankings.variants[0], limit);
-        let (variant, gate_open) = rankings.choose(first.first().map(|best| best.row));
-        let best = if variant == 0 { first } else { walk(&rankings.variants[variant], limit) };
-        Ranked { variant: Some(variant), best, ranks: Vec::new(), gate_open }
+        rankings.walk(|variant, beam| match beam {
+            Beam::Narrow => walk(variant, 1, (effort / GATE_PART).max(GATE_EFFORT_MIN)),
+            Beam::Whole => walk(variant, limit, effort),
+        })
     }
 
     fn response(&self, query: &Prepared, ranked: Ranked, plan: &Plan) -> Response {

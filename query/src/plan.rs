@@ -22,9 +22,12 @@ const EXACT_FROM_QUERIES: usize = 64;
 /// grows with the gallery where a walk hardly does.
 const EXACT_POINTS_MAX: usize = 40_000;
 
+/// Why a filtered search scans rather than walks.
+const FEW: &str = "scoring so few costs less than a walk";
+
 /// Points that are scored one by one in the time that a walk takes for a node of its beam: in the bench
-/// `filters`, 90 ns and 1.4 µs.
-const SCANNED_PER_EFFORT: usize = 16;
+/// `filters`, 80 ns and 1.45 µs.
+const SCANNED_PER_EFFORT: usize = 18;
 
 /// The least nodes of a filtered beam for each hit, if the effort has as many.
 const FILTERED_BEAM: usize = 4;
@@ -223,7 +226,7 @@ fn walk(size: Size, effort: usize, recall: Option<f64>) -> (Engine, Option<f64>)
     let Some(allowed) = allowed else { return (Engine::Graph { effort: effort.max(limit) }, recall) };
     let effort = filtered_effort(effort, allowed, points, limit);
     if is_scan_cheaper(allowed, points, effort) {
-        (Engine::Exact { reason: "scoring so few costs less than a walk" }, Some(1.0))
+        (Engine::Exact { reason: FEW }, Some(1.0))
     } else {
         (Engine::Graph { effort }, recall)
     }
@@ -233,7 +236,12 @@ fn walk(size: Size, effort: usize, recall: Option<f64>) -> (Engine, Option<f64>)
 /// filtered beam may be answers, and its best lie among `points / allowed` times as many. A beam of
 /// `effort · allowed / points` sees the same part of the graph at the same cost, and misses more; one of `effort`
 /// misses none that the other finds, and costs `points / allowed` times as much. This is half way between.
-#[expect(clippy::cast_precision_loss, clippy::cast_possible_truncation, clippy::cast_sign_loss)]
+#[expect(
+    clippy::cast_precision_loss,
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "a share of an effort needs few digits"
+)]
 fn filtered_effort(effort: usize, allowed: usize, points: usize, limit: usize) -> usize {
     let share = allowed.min(points) as f64 / points.max(1) as f64;
     let scaled = (effort as f64 * share.sqrt()).ceil() as usize;
@@ -292,5 +300,34 @@ impl Settings {
     /// These settings with the raw ranking.
     pub(crate) fn raw(&self) -> Settings {
         Settings { ranking: Ranking::Raw, ..self.clone() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_filtered_walk_is_never_wider_than_one_without_a_filter_and_falls_with_what_is_allowed() {
+        for (effort, limit) in [(128, 10), (128, 100), (20, 10), (8, 30)] {
+            let wide = |allowed| filtered_effort(effort, allowed, 10_000, limit);
+            assert_eq!(wide(10_000), effort.max(limit));
+            let efforts: Vec<usize> = (0..=10_000).step_by(100).map(wide).collect();
+            assert!(efforts.is_sorted(), "{efforts:?}");
+            assert!(efforts[0] >= limit && efforts[0] >= effort.min(FILTERED_BEAM * limit));
+        }
+    }
+
+    #[test]
+    fn few_points_are_scored_and_many_walked_with_one_crossing_between() {
+        let engine = |allowed| {
+            let size =
+                Size { has_graph: true, points: 25_000, allowed: Some(allowed), queries: 1, limit: 10 };
+            engine(size, Search::Auto).expect("a plan")
+        };
+        let is_walk = |allowed: usize| engine(allowed) != Engine::Exact { reason: FEW };
+        let walks: Vec<bool> = (0..=25_000).step_by(250).map(is_walk).collect();
+        assert!(walks.is_sorted(), "once walked, always walked");
+        assert!(!is_walk(0) && !is_walk(2500) && is_walk(12_500) && is_walk(25_000));
     }
 }

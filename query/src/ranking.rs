@@ -1,7 +1,9 @@
 //! What the points are ranked by, and the exact ranking itself: the one path that searches, hubness,
 //! evaluation and tuning share.
 
-use dehub_index::{Answer, Correction, Question, Scope, Scored, ScoredAnswer, Snapshot, TimeUp, Variant};
+use dehub_index::{
+    Answer, Correction, Question, Scope, Scored, ScoredAnswer, Snapshot, TimeUp, Variant, Walked,
+};
 use dehub_vector::Candidate;
 
 /// The rankings a query may turn out to need. Without a gate there is one. With gates the first is
@@ -54,6 +56,35 @@ impl<'a> Rankings<'a> {
         let bits = open.iter().enumerate().map(|(gate, &open)| usize::from(open) << gate).sum::<usize>();
         (variant_of[bits], Some(open.contains(&true)))
     }
+
+    /// The best points of a query by `walk`, of which an argument says how wide it is, and whether any gate is
+    /// open, if there are gates.
+    ///
+    /// A narrow raw walk tells as a rule which variant to walk by, and that walk, as it meets the same part of
+    /// the graph, what the raw best is. Where the two disagree on the gates, there is one more walk.
+    pub(crate) fn walk(&self, walk: impl Fn(&Variant<'a>, Beam) -> Walked) -> Ranked {
+        let is_gated = self.gated.is_some();
+        let mut nearest = if is_gated { walk(&self.variants[0], Beam::Narrow).raw_best } else { None };
+        loop {
+            let (variant, gate_open) = self.choose(nearest.map(|nearest| nearest.row));
+            let Walked { best, raw_best } = walk(&self.variants[variant], Beam::Whole);
+            let before = nearest;
+            nearest = nearest.max(raw_best);
+            // What is met twice is no news, so this ends.
+            if nearest == before || self.choose(nearest.map(|nearest| nearest.row)).0 == variant {
+                return Ranked { variant: Some(variant), best, ranks: Vec::new(), gate_open };
+            }
+        }
+    }
+}
+
+/// How wide a walk is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Beam {
+    /// Wide enough to tell the raw best as a rule.
+    Narrow,
+    /// As planned.
+    Whole,
 }
 
 /// The best points of one query by one ranking.

@@ -51,6 +51,42 @@ fn the_server_says_what_it_is_and_that_it_is_well() {
 }
 
 #[test]
+fn a_filter_says_which_ids_may_be_answers() {
+    let folder = tempdir().expect("a folder");
+    let served = Served::start(folder.path());
+    fill(&served);
+    let query = |filter: &Value| json!({"query": [0.8, 0.6], "limit": 3, "filter": filter});
+    let cases = [
+        (json!(null), json!(["hub", "a", 7])),
+        (json!({}), json!(["hub", "a", 7])),
+        (json!({"must": [], "must_not": null}), json!(["hub", "a", 7])),
+        (json!({"must": [{"has_id": [7, "a", "absent", 8]}]}), json!(["a", 7])),
+        (json!({"must": {"has_id": ["7"]}}), json!([])),
+        (json!({"must": [{"has_id": [7, "a"]}, {"has_id": ["hub", 7]}]}), json!([7])),
+        (json!({"must_not": [{"has_id": ["hub"]}, {"has_id": ["absent"]}]}), json!(["a", 7])),
+        (json!({"must": [{"has_id": ["hub", "a"]}], "must_not": [{"has_id": ["a"]}]}), json!(["hub"])),
+        (json!({"must": [{"has_id": []}]}), json!([])),
+    ];
+    for (filter, wanted) in &cases {
+        let found = ask(&served, &query(filter));
+        assert_eq!(json!(ids(&found)), *wanted, "{filter}");
+    }
+    let searches: Vec<Value> = cases.iter().map(|(filter, _)| query(filter)).collect();
+    let batch =
+        served.did("POST", "/collections/c/points/query/batch?timeout=60", &json!({"searches": searches}));
+    for (found, (filter, wanted)) in batch.as_array().expect("answers").iter().zip(&cases) {
+        assert_eq!(json!(ids(found)), *wanted, "{filter}");
+    }
+    let search = json!({"vector": [0.8, 0.6], "limit": 2, "filter": {"must_not": [{"has_id": ["a"]}]},
+        "hubness": {"correction": "is", "explain": true}});
+    let found = served.did("POST", "/collections/c/points/search?timeout=60.5", &search);
+    assert_eq!(ids(&found), [json!("hub"), json!(7)]);
+    assert_eq!(found["explain"]["raw_ranks"], json!([1, 2]));
+    let plan = found["explain"]["plan"].as_str().expect("a plan");
+    assert!(plan.starts_with("exact scan of the 2 of 3 points that the filter allows ("), "{plan}");
+}
+
+#[test]
 fn a_correction_takes_a_hub_off_the_top() {
     let folder = tempdir().expect("a folder");
     let served = Served::start(folder.path());

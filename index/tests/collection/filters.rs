@@ -66,7 +66,7 @@ fn check(snapshot: &Snapshot, asked: &[Vector], scope: &Scope, limit: usize) {
             let wanted = sorted(snapshot, scope, query, variant);
             let walked = snapshot.walk_seeing(scope, query, variant, limit, 1000).expect("a graph");
             assert_eq!(bits(&walked.best), bits(&wanted[..limit.min(wanted.len())]), "a walk");
-            assert_eq!(walked.raw_best, raw.first().map(|best| best.row), "a walk of all sees the raw best");
+            assert_eq!(walked.raw_best, raw.first().copied(), "a walk of all sees the raw best");
         }
     }
 }

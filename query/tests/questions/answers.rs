@@ -82,6 +82,26 @@ fn every_hit_adds_up_and_hits_are_in_order() {
 }
 
 #[test]
+fn a_walk_finds_the_gate_as_a_scan_does() {
+    let bed = Bed::random(Metric::Cosine, true);
+    bed.fit(&["DIS(beta=20,k=1)", "DualDIS(b1=20,b2=5,k=1)"]);
+    let snapshot = bed.collection.snapshot();
+    for method in ["DIS(beta=20,k=1)", "DualDIS(b1=20,b2=5,k=1)"] {
+        let mut open = 0;
+        for vector in numbers(6, 80 * 8).chunks_exact(8) {
+            // The first look, at an eighth of the effort, is not always right; the walk of all points is.
+            let ask = |search| {
+                run(&snapshot, &[query(vector, 10, Some(method), search)]).expect("an answer").remove(0)
+            };
+            let (walked, scanned) = (ask(Search::Graph { effort: 300 }), ask(Search::Exact));
+            assert_eq!(essence(&walked), essence(&scanned), "{method}");
+            open += usize::from(walked.gate_open == Some(true));
+        }
+        assert!((5..75).contains(&open), "{method}: the data meets both, {open} open");
+    }
+}
+
+#[test]
 fn a_gate_is_open_exactly_when_the_raw_best_is_activated() {
     let bed = Bed::random(Metric::Cosine, false);
     bed.fit(&["DIS(beta=20,k=1)", "IS(beta=20)"]);

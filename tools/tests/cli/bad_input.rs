@@ -83,6 +83,7 @@ fn a_broken_file_is_named_with_what_was_wanted() {
 #[test]
 fn names_and_numbers_that_do_not_exist_are_told_with_those_that_do() {
     let dehub = small();
+    let bad_ids = dehub.file("ids.txt", format!("1\n\n{}\n", "x".repeat(513)));
     let cases: &[(&[&str], &[&str])] = &[
         (&["search", "y", "--id", "1"], &["`y`", "it has: x"]),
         (&["search", "x", "--id", "9"], &["no point with the id 9"]),
@@ -93,6 +94,10 @@ fn names_and_numbers_that_do_not_exist_are_told_with_those_that_do() {
         (&["search", "x", "--vector", "[1, 0]"], &["2 dimensions, wanted 3"]),
         (&["search", "x", "--vector", "[1, 1e39, 0]"], &["coordinate 1", "1e39"]),
         (&["search", "x", "--vector", "[0, 0, 0]"], &["length 0"]),
+        (&["search", "x", "--id", "1", "--only-ids", "absent.txt"], &["absent.txt"]),
+        (&["search", "x", "--id", "1", "--without-ids", &bad_ids], &["ids.txt: line 3"]),
+        (&["search", "x", "--id", "1", "--only-ids", "-", "--without-ids", "-"], &["standard input"]),
+        (&["search", "x", "--id", "1", "--timeout", "0.000000001"], &["stopped", "1ns"]),
         (&["search", "x", "--vector", "one"], &["--vector", "JSON array"]),
         (&["search", "x", "--queries", "good.npy", "--row", "3"], &["good.npy", "row 3", "3 rows"]),
         (&["search", "x", "--id", "1", "--correction", "IS(beta=20)", "--weight", "-1"], &["weight"]),

@@ -4,6 +4,7 @@ mod bad_input;
 mod banks;
 mod choices;
 mod expected;
+mod filters;
 mod fitting;
 mod freezing;
 mod live;
