@@ -323,7 +323,8 @@ mod tests {
         let engine = |allowed| {
             let size =
                 Size { has_graph: true, points: 25_000, allowed: Some(allowed), queries: 1, limit: 10 };
-            engine(size, Search::Auto).expect("a plan")
+            let wanted = Wanted { correction: None, limit: 10, queries: 1 };
+            engine(size, Search::Auto, None, wanted).expect("a plan").0
         };
         let is_walk = |allowed: usize| engine(allowed) != Engine::Exact { reason: FEW };
         let walks: Vec<bool> = (0..=25_000).step_by(250).map(is_walk).collect();
