@@ -1,5 +1,5 @@
 //! The graph: what building costs, and how many queries a second one thread answers at what recall, by
-//! kind of code, raw and corrected, beside the graph of a collection and the one hnsw_rs builds.
+//! kind of code, raw and corrected, beside the graph of a collection and one that hnsw_rs links.
 //!
 //! With `DEHUB_GRAPH_DATA=FOLDER` it takes `gallery.npy`, `queries_bank.npy` and `queries_test.npy` from
 //! there, else made vectors. `DEHUB_GRAPH_ALONE=1` leaves the last two out. Recall is of the exact ten
@@ -13,12 +13,13 @@ use std::time::Instant;
 
 use dehub_benches::{Bed, Random};
 use dehub_format::{ReadOptions, open};
-use dehub_graph::{BuildOptions, CodeKind, Points, Ranking, Raw, Segment, Width, build, fit_projection};
+use dehub_graph::{
+    BuildOptions, Builder, CodeKind, Points, Ranking, Raw, Segment, Width, build, fit_projection,
+};
 use dehub_index::Variant;
 use dehub_vector::{
     CHUNK_ROWS, Candidate, Dim, Metric, Projection, TopK, Vector, dot, matrix_product, prefetch,
 };
-use hnsw_rs::prelude::{Distance, Hnsw, Neighbour};
 
 const K: usize = 10;
 const EFFORTS: [usize; 7] = [10, 16, 24, 32, 64, 128, 256];
@@ -64,7 +65,14 @@ fn main() -> Outcome<()> {
     println!("\nBf16 on 2 threads: build {spent}");
     if std::env::var_os("DEHUB_GRAPH_ALONE").is_none() {
         collection(&data, &raw, &corrected);
-        peer(&data, &raw);
+        let options =
+            BuildOptions { builder: Builder::HnswRs, covered: data.rows(), ..BuildOptions::default() };
+        let (segment, spent) = measured(|| build(&points, &options));
+        println!("\nhnsw_rs: build {spent}");
+        report("raw", &raw, |effort| data.walk(&segment, &none, effort));
+        report("IS(20)", &corrected, |effort| data.walk(&segment, &biases, effort));
+        let compared = EFFORTS.map(|effort| data.compared(&segment, effort));
+        println!("  nodes compared a query, raw: {compared:?}");
     }
     Ok(())
 }
@@ -83,34 +91,6 @@ fn collection(data: &Data, raw: &[Vec<u32>], corrected: &[Vec<u32>]) {
     };
     report("raw", raw, |effort| walk(&Variant::raw(), effort));
     report("IS(20)", corrected, |effort| walk(&variant, effort));
-}
-
-/// `1 − q·p` of unit vectors, never negative.
-struct Gap;
-
-impl Distance<f32> for Gap {
-    fn eval(&self, left: &[f32], right: &[f32]) -> f32 {
-        (1.0 - dot(left, right)).max(0.0)
-    }
-}
-
-/// hnsw_rs with its flags for lists that are kept full, on one thread; it knows no biases.
-fn peer(data: &Data, raw: &[Vec<u32>]) {
-    let options = BuildOptions::default();
-    let mut peer = Hnsw::new(options.m, data.gallery.len(), 16, options.ef_construction, Gap);
-    peer.set_keeping_pruned(true);
-    let insert =
-        || data.gallery.iter().zip(0..).for_each(|(vector, row)| peer.insert_slice((vector.as_slice(), row)));
-    let ((), spent) = measured(insert);
-    println!("\nhnsw_rs: build {spent}");
-    let row = |found: &Neighbour| u32::try_from(found.d_id).expect("fewer rows than 2^32");
-    report("raw", raw, |effort| {
-        let found = |query: &Vector| peer.search(query.as_slice(), K, effort);
-        let candidates = |found: Vec<Neighbour>| {
-            found.iter().map(|near| Candidate::new(1.0 - near.distance, row(near))).collect()
-        };
-        data.queries.iter().map(found).map(candidates).collect()
-    });
 }
 
 /// Prints recall and queries a second of the thread's own time at each effort, the best of some rounds.

@@ -4,11 +4,11 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use dehub_vector::{Metric, Projection};
 
-use crate::adjacency::Adjacency;
 use crate::beam::NODE_MAX;
 use crate::freeze::freeze;
 use crate::geometry::{Geometry, mean};
 use crate::insert::{Draft, Scratch};
+use crate::reference::link_by_hnsw_rs;
 use crate::{CodeKind, Segment};
 
 /// The fewest links a new node asks for.
@@ -21,7 +21,7 @@ pub const M_MAX: usize = 128;
 pub const NODES_MAX: usize = NODE_MAX as usize;
 
 /// Nodes linked in turn before several threads start, so that each finds a graph.
-const FIRST_IN_TURN: usize = 1024;
+pub(crate) const FIRST_IN_TURN: usize = 1024;
 
 /// Layers above the ground: at the least M, one node in 2¹⁶ is as high.
 const LEVEL_MAX: u8 = 16;
@@ -47,9 +47,22 @@ impl Points<'_> {
     }
 }
 
+/// What links the nodes of a graph.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub enum Builder {
+    /// Ours: seeded, and on one thread always the same.
+    #[default]
+    Own,
+    /// hnsw_rs, by the same geometry and the same numbers: several times slower, and an independent graph
+    /// to hold ours against. Nodes it leaves unreachable are linked as ours are.
+    HnswRs,
+}
+
 /// How a graph is built.
 #[derive(Debug, Clone, PartialEq)]
 pub struct BuildOptions {
+    /// What links the nodes.
+    pub builder: Builder,
     /// Links a new node asks for on each layer, [`M_MIN`] to [`M_MAX`]; a node keeps up to twice as many
     /// on the ground.
     pub m: usize,
@@ -64,7 +77,7 @@ pub struct BuildOptions {
     /// reads less of each, and finds what is near by most of the product. Under Euclidean what is
     /// projected is a vector less the mean, and lengths count whole.
     pub projection: Option<Projection>,
-    /// What levels and the order of insertion are drawn from.
+    /// What levels and the order of insertion are drawn from, by [`Builder::Own`].
     pub seed: u64,
     /// Threads to build on; with one, the same points always make the same segment.
     pub threads: usize,
@@ -77,6 +90,7 @@ pub struct BuildOptions {
 impl Default for BuildOptions {
     fn default() -> BuildOptions {
         BuildOptions {
+            builder: Builder::default(),
             m: 16,
             ef_construction: 200,
             fill: true,
@@ -124,33 +138,21 @@ fn link(
     pool: Option<&rayon::ThreadPool>,
 ) -> Draft {
     let nodes = points.groups.len();
-    let mut random = Random(options.seed);
-    let levels: Vec<u8> = (0..nodes).map(|_| random.level(options.m)).collect();
-    // The node every walk starts from comes first, so it never changes.
-    let node = |place: usize| u32::try_from(place).expect("nodes are numbered by 31 bits");
-    let entry = (0..nodes).max_by_key(|&node| (levels[node], std::cmp::Reverse(node))).unwrap_or(0);
-    let mut order: Vec<u32> = (0..nodes).filter(|&node| node != entry).map(node).collect();
-    random.shuffle(&mut order);
-    let mut upper = 0;
-    let upper_lists = levels
-        .iter()
-        .map(|&level| {
-            upper += usize::from(level);
-            node(upper - usize::from(level))
-        })
-        .collect();
-    let draft = Draft {
-        geometry: Geometry::new(points, center),
-        levels,
-        entry: node(entry),
-        ground: Adjacency::new(nodes, 2 * options.m),
-        upper: Adjacency::new(upper, options.m),
-        upper_lists,
-        m: options.m,
-        ef_construction: options.ef_construction.max(options.m),
-        fill: options.fill,
+    let geometry = Geometry::new(points, center);
+    let draft = match options.builder {
+        Builder::Own => {
+            let mut random = Random(options.seed);
+            let levels: Vec<u8> = (0..nodes).map(|_| random.level(options.m)).collect();
+            let draft = Draft::without_links(geometry, levels, options);
+            // The node every walk starts from comes first, so it never changes.
+            let node = |place: usize| u32::try_from(place).expect("nodes are numbered by 31 bits");
+            let mut order: Vec<u32> = (0..nodes).map(node).filter(|&node| node != draft.entry).collect();
+            random.shuffle(&mut order);
+            insert_all(&draft, &order, pool.filter(|pool| pool.current_num_threads() > 1));
+            draft
+        }
+        Builder::HnswRs => link_by_hnsw_rs(nodes, options, geometry),
     };
-    insert_all(&draft, &order, pool.filter(|pool| pool.current_num_threads() > 1));
     draft.reach_all();
     draft
 }

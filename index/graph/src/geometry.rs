@@ -72,6 +72,12 @@ impl Geometry {
             _ => product,
         }
     }
+
+    /// How far apart two points are: `‖a − b‖²/2`, and no less than 0.
+    pub(crate) fn distance(&self, left: u32, right: u32) -> f32 {
+        let none = if self.terms.is_empty() { 1.0 } else { 0.0 };
+        (none - self.similarity(left, right)).max(0.0)
+    }
 }
 
 /// A vector less another.

@@ -1,5 +1,6 @@
 //! Finding a new node's nearest, and linking it with them.
 
+use crate::BuildOptions;
 use crate::adjacency::{Adjacency, EMPTY, Link, Rule, select};
 use crate::beam::Beam;
 use crate::geometry::Geometry;
@@ -35,6 +36,32 @@ pub(crate) struct Scratch {
 }
 
 impl Draft {
+    /// Nodes on their layers, not yet linked. Every walk will start from the first of the highest.
+    pub(crate) fn without_links(geometry: Geometry, levels: Vec<u8>, options: &BuildOptions) -> Draft {
+        let nodes = levels.len();
+        let number = |place: usize| u32::try_from(place).expect("nodes are numbered by 31 bits");
+        let entry = (0..nodes).max_by_key(|&node| (levels[node], std::cmp::Reverse(node))).unwrap_or(0);
+        let mut upper = 0;
+        let upper_lists = levels
+            .iter()
+            .map(|&level| {
+                upper += usize::from(level);
+                number(upper - usize::from(level))
+            })
+            .collect();
+        Draft {
+            geometry,
+            levels,
+            entry: number(entry),
+            ground: Adjacency::new(nodes, 2 * options.m),
+            upper: Adjacency::new(upper, options.m),
+            upper_lists,
+            m: options.m,
+            ef_construction: options.ef_construction.max(options.m),
+            fill: options.fill,
+        }
+    }
+
     /// The lists of a layer, and which of them is the node's.
     fn list(&self, node: u32, layer: u8) -> (&Adjacency, usize) {
         match layer {
@@ -43,10 +70,19 @@ impl Draft {
         }
     }
 
-    /// What lists of a layer keep. On the ground one place is left for [`Draft::reach_all`].
+    /// The links a list of a layer has room for. On the ground one place is left for [`Draft::reach_all`].
+    pub(crate) fn room(&self, layer: u8) -> usize {
+        if layer == 0 { self.ground.stride() - 1 } else { self.upper.stride() }
+    }
+
     fn rule(&self, layer: u8) -> Rule {
-        let room = if layer == 0 { self.ground.stride() - 1 } else { self.upper.stride() };
-        Rule { room, fill: self.fill }
+        Rule { room: self.room(layer), fill: self.fill }
+    }
+
+    /// Replaces the list of a node.
+    pub(crate) fn set(&self, node: u32, layer: u8, links: &[Link]) {
+        let (lists, list) = self.list(node, layer);
+        lists.set(list, links);
     }
 
     /// Links a node with its nearest among those inserted before.
@@ -66,8 +102,7 @@ impl Draft {
         // A node has its own links on every layer before others lead to it, the ground first.
         chosen.reverse();
         for (layer, chosen) in (0..).zip(&chosen) {
-            let (lists, list) = self.list(node, layer);
-            lists.set(list, chosen);
+            self.set(node, layer, chosen);
         }
         for (layer, chosen) in (0..).zip(&chosen) {
             let rule = self.rule(layer);

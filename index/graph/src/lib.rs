@@ -19,12 +19,13 @@ mod freeze;
 mod geometry;
 mod insert;
 mod reduce;
+mod reference;
 mod repair;
 mod segment;
 mod visited;
 mod walk;
 
-pub use build::{BuildOptions, M_MAX, M_MIN, NODES_MAX, Points, build};
+pub use build::{BuildOptions, Builder, M_MAX, M_MIN, NODES_MAX, Points, build};
 pub use codes::CodeKind;
 pub use error::SegmentError;
 pub use reduce::fit_projection;
