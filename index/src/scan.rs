@@ -142,7 +142,7 @@ impl Snapshot {
     /// # Panics
     /// If `targets` is neither empty nor as long as `vectors`, or names a row that is not live.
     pub fn scan(&self, question: &Question<'_>, variants: &[Variant<'_>]) -> Vec<Vec<Answer>> {
-        self.scan_by(question, variants, Screen::best())
+        self.scan_by(question, variants, Screen::best(!question.targets.is_empty()))
     }
 
     /// The same, bit for bit, by a screen of choice.
