@@ -4,7 +4,7 @@ use std::hint::black_box;
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use dehub_benches::Random;
-use dehub_vector::{CHUNK_ROWS, Kernels, Pairs, Panels, dot, matrix_product};
+use dehub_vector::{CHUNK_ROWS, Kernels, Pairs, Panels, QuadPanels, Quads, dot, matrix_product};
 use half::bf16;
 
 const QUERIES: usize = 64;
@@ -26,6 +26,17 @@ fn products(criterion: &mut Criterion) {
         panels.fill(&rows, dim);
         group.bench_function("bf16 panels", |bencher| {
             bencher.iter(|| Kernels::best().panel_product(&pairs, &panels, black_box(&mut out)));
+        });
+        let (quads, mut quad_panels) = (Quads::new(&queries, dim), QuadPanels::default());
+        quad_panels.fill(&rows, dim);
+        for kernels in Kernels::all() {
+            let mut out = vec![0.0; QUERIES * quad_panels.rows()];
+            group.bench_function(format!("bytes, {}", kernels.name), |bencher| {
+                bencher.iter(|| kernels.quad_product(&quads, &quad_panels, black_box(&mut out)));
+            });
+        }
+        group.bench_function("filling the panels of bytes", |bencher| {
+            bencher.iter(|| black_box(&mut quad_panels).fill(&rows, dim));
         });
         group.bench_function("filling the panels", |bencher| {
             bencher.iter(|| black_box(&mut panels).fill(&rows, dim));

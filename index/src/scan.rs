@@ -143,7 +143,7 @@ impl Snapshot {
     /// # Panics
     /// If `targets` is neither empty nor as long as `vectors`, or names a row that is not live.
     pub fn scan(&self, question: &Question<'_>, variants: &[Variant<'_>]) -> Vec<Vec<Answer>> {
-        self.scan_by(question, variants, Screen::best())
+        self.scan_by(question, variants, Screen::best(!question.targets.is_empty()))
     }
 
     /// The same among the points of a scope: few of them one by one, many as all are.
@@ -163,7 +163,8 @@ impl Snapshot {
         let answers = if gather::is_better(scope, self.len(), question.vectors.len()) {
             gather::scan(self, question, variants, scope)
         } else {
-            screen::scan(self, question, variants, Screen::best(), scope)
+            let screen = Screen::best(!question.targets.is_empty());
+            screen::scan(self, question, variants, screen, scope)
         };
         scope.in_time(answers)
     }

@@ -6,7 +6,7 @@ use std::ops::Range;
 
 use dehub_vector::{
     CHUNK_ROWS, Candidate, Kernels, Metric, PLACES, Pairs, Panels, QuadPanels, Quads, TopK, Vector,
-    bf16_error, dot, int8_error, matrix_product, product_error,
+    bf16_error, dot, int8_error, matrix_product, prefetch, product_error,
 };
 use rayon::prelude::*;
 
@@ -18,10 +18,25 @@ const BLOCK: usize = 96;
 
 /// Queries that a thread takes through the gallery together, so that a chunk is read and packed once for
 /// all of them.
-const BATCH: usize = 512;
+const BATCH: usize = 4096;
+
+/// Chunks that are packed together, and blocks of queries that are taken through them in turn: what was
+/// found of so many queries stays in cache.
+const TOGETHER: usize = 32;
+const NEAR: usize = 5;
 
 /// A batch of fewer queries does not repay the packing of a chunk.
-const NARROW_MIN: usize = 4;
+const PACKED_MIN: usize = 5;
+
+/// Up to as many queries are faster multiplied one by one than as a matrix.
+const SINGLE_MAX: usize = 8;
+
+/// Rows that wait for their exact score, for each that is asked for, and beside.
+const WAITING: usize = 4;
+const WAITING_BESIDE: usize = 256;
+
+/// Rows fetched ahead of the one that is scored.
+const AHEAD: usize = 4;
 
 /// Chunks that are worth a thread of their own.
 const SPAN_MIN: usize = 16;
@@ -38,10 +53,11 @@ pub enum Screen {
 }
 
 impl Screen {
-    /// The fastest one on this machine.
-    pub fn best() -> Screen {
+    /// The fastest one on this machine. Around a target that may be anywhere in the ranking lie many rows, so
+    /// that with targets the coarsest is not.
+    pub fn best(has_targets: bool) -> Screen {
         let kernels = Kernels::best();
-        match (kernels.has_quads(), kernels.has_panels()) {
+        match (kernels.has_quads() && !has_targets, kernels.has_panels()) {
             (true, _) => Screen::Bytes,
             (false, true) => Screen::Narrow,
             (false, false) => Screen::Wide,
@@ -106,15 +122,30 @@ enum Coded {
 
 /// What was found of one query by one variant.
 struct Running {
+    limit: usize,
+    /// The least score that a row among the best has, as far as is known: kept here so that most lines are
+    /// done without a look at what lies elsewhere in memory.
+    floor: f32,
     top: TopK,
+    /// The best of what rows score at least.
+    floors: TopK,
+    /// Rows that may be among the best, under what they score at most.
+    waiting: Vec<Candidate>,
     /// The rank of each target among the rows seen, from 1.
     ranks: Vec<u32>,
 }
 
-/// Room for what is made of a chunk.
-struct Work {
+/// A chunk as it is multiplied.
+#[derive(Default)]
+struct Packed {
     panels: Panels,
     quads: QuadPanels,
+    /// A line for each variant.
+    biases: Vec<Vec<f32>>,
+}
+
+/// Room for what is made of a chunk and a block of queries.
+struct Work {
     products: Vec<f32>,
     scaled: Vec<f32>,
     known: [f32; CHUNK_ROWS],
@@ -145,10 +176,10 @@ impl<'a> Batch<'a> {
         let packed: Vec<f32> = vectors.iter().flat_map(|query| query.as_slice()).copied().collect();
         let blocks = packed.chunks(BLOCK * dim);
         let coded = match screen {
-            Screen::Narrow if vectors.len() >= NARROW_MIN => {
+            Screen::Narrow if vectors.len() >= PACKED_MIN => {
                 Coded::Narrow(blocks.map(|block| Pairs::new(block, dim)).collect())
             }
-            Screen::Bytes if vectors.len() >= NARROW_MIN => {
+            Screen::Bytes if vectors.len() >= PACKED_MIN => {
                 Coded::Bytes(blocks.map(|block| Quads::new(block, dim)).collect())
             }
             Screen::Bytes | Screen::Narrow | Screen::Wide => Coded::Wide(packed),
@@ -163,67 +194,86 @@ impl<'a> Batch<'a> {
             .queries
             .iter()
             .flat_map(|asked| &asked.targets)
-            .map(|targets| Running { top: TopK::new(self.limit), ranks: vec![1; targets.len()] })
+            .map(|targets| Running::new(self.limit, targets.len()))
             .collect();
-        let mut work = Work {
-            panels: Panels::default(),
-            quads: QuadPanels::default(),
-            products: Vec::new(),
-            scaled: Vec::new(),
-            known: [f32::NAN; CHUNK_ROWS],
-        };
-        for chunk in chunks.take_while(|_| !self.scope.is_over()) {
-            let rows = self.snapshot.vectors.chunk(chunk);
-            let dim = self.snapshot.vectors.width();
-            let dead = |row| !self.scope.contains(row);
-            let biases = |variant: &Variant<'_>| variant.chunk_biases(chunk, rows.len() / dim, dead);
-            let biases: Vec<Vec<f32>> = self.variants.iter().map(biases).collect();
-            match self.coded {
-                Coded::Wide(_) => {}
-                Coded::Narrow(_) => work.panels.fill(rows, dim),
-                Coded::Bytes(_) => work.quads.fill(rows, dim),
+        let mut work = Work { products: Vec::new(), scaled: Vec::new(), known: [f32::NAN; CHUNK_ROWS] };
+        let mut packed: Vec<Packed> = Vec::new();
+        packed.resize_with(TOGETHER.min(chunks.len()), Packed::default);
+        for first in chunks.clone().step_by(TOGETHER).take_while(|_| !self.scope.is_over()) {
+            let some = first..chunks.end.min(first + TOGETHER);
+            some.clone().zip(&mut packed).for_each(|(chunk, packed)| self.pack(chunk, packed));
+            let parts = states.chunks_mut(NEAR * BLOCK * self.variants.len());
+            for (part, states) in parts.enumerate() {
+                for (chunk, packed) in some.clone().zip(&packed) {
+                    let blocks = states.chunks_mut(BLOCK * self.variants.len());
+                    for (block, states) in (part * NEAR..).zip(blocks) {
+                        let queries = &self.queries[block * BLOCK..];
+                        let queries = &queries[..queries.len().min(BLOCK)];
+                        let errors = self.multiply((chunk, packed), block, queries, &mut work);
+                        self.visit((chunk, packed), queries, &errors, &mut work, states);
+                    }
+                }
             }
-            let blocks = self.queries.chunks(BLOCK).zip(states.chunks_mut(BLOCK * self.variants.len()));
-            for (block, (queries, states)) in blocks.enumerate() {
-                let errors = self.multiply(chunk, block, queries, &mut work);
-                self.visit(chunk, queries, &errors, &biases, &mut work, states);
-            }
+        }
+        for (asked, states) in self.queries.iter().zip(states.chunks_mut(self.variants.len())) {
+            let ranked = self.variants.iter().zip(states);
+            ranked.for_each(|(variant, state)| state.settle(self.snapshot, asked.vector, variant));
         }
         states
     }
 
+    fn pack(&self, chunk: usize, packed: &mut Packed) {
+        let (rows, dim) = (self.snapshot.vectors.chunk(chunk), self.snapshot.vectors.width());
+        let dead = |row| !self.scope.contains(row);
+        let biases = |variant: &Variant<'_>| variant.chunk_biases(chunk, rows.len() / dim, dead);
+        packed.biases = self.variants.iter().map(biases).collect();
+        match self.coded {
+            Coded::Wide(_) => {}
+            Coded::Narrow(_) => packed.panels.fill(rows, dim),
+            Coded::Bytes(_) => packed.quads.fill(rows, dim),
+        }
+    }
+
     /// The similarity of each query of a block to each row of a chunk, a line a query, and how far each
     /// query's may lie from what [`dot`] says.
-    fn multiply(&self, chunk: usize, block: usize, queries: &[Asked<'_>], work: &mut Work) -> Vec<f32> {
+    fn multiply(
+        &self,
+        (chunk, packed): (usize, &Packed),
+        block: usize,
+        queries: &[Asked<'_>],
+        work: &mut Work,
+    ) -> Vec<f32> {
         let (dim, longest) = (self.snapshot.vectors.width(), self.snapshot.norm_max);
         let rows = self.snapshot.vectors.chunk(chunk);
-        let (len, width) = (rows.len() / dim, self.width(work, rows.len() / dim));
+        let (len, width) = (rows.len() / dim, self.width(packed, rows.len() / dim));
         work.products.resize(queries.len() * width, 0.0);
         let errors = match &self.coded {
             Coded::Narrow(blocks) => {
                 let pairs = &blocks[block];
-                Kernels::best().panel_product(pairs, &work.panels, &mut work.products);
-                let lost = work.panels.residual();
+                Kernels::best().panel_product(pairs, &packed.panels, &mut work.products);
+                let lost = packed.panels.residual();
                 let error =
                     |(asked, &own): (&Asked<'_>, &f32)| bf16_error(dim, (asked.length, own), (longest, lost));
                 queries.iter().zip(pairs.residuals()).map(error).collect()
             }
             Coded::Bytes(blocks) => {
                 let coded = &blocks[block];
-                Kernels::best().quad_product(coded, &work.quads, &mut work.products);
-                let lost = work.quads.residual();
+                Kernels::best().quad_product(coded, &packed.quads, &mut work.products);
+                let lost = packed.quads.residual();
                 let error =
                     |(asked, &own): (&Asked<'_>, &f32)| int8_error(dim, (asked.length, own), (longest, lost));
                 queries.iter().zip(coded.residuals()).map(error).collect()
             }
-            Coded::Wide(packed) => {
-                let packed = &packed[block * BLOCK * dim..][..queries.len() * dim];
-                match queries {
-                    [one] => {
-                        let lines = work.products.iter_mut().zip(rows.chunks_exact(dim));
-                        lines.for_each(|(product, row)| *product = dot(one.vector.as_slice(), row));
+            Coded::Wide(numbers) => {
+                let numbers = &numbers[block * BLOCK * dim..][..queries.len() * dim];
+                if queries.len() <= SINGLE_MAX {
+                    for (place, row) in rows.chunks_exact(dim).enumerate() {
+                        let column = work.products.iter_mut().skip(place).step_by(width);
+                        let products = numbers.chunks_exact(dim).map(|query| dot(query, row));
+                        column.zip(products).for_each(|(out, product)| *out = product);
                     }
-                    _ => matrix_product(packed, rows, dim, &mut work.products),
+                } else {
+                    matrix_product(numbers, rows, dim, &mut work.products);
                 }
                 queries.iter().map(|asked| product_error(dim, asked.length, longest)).collect()
             }
@@ -238,30 +288,28 @@ impl<'a> Batch<'a> {
     }
 
     /// The numbers of a line of products, those that fill up a panel included.
-    fn width(&self, work: &Work, rows: usize) -> usize {
+    fn width(&self, packed: &Packed, rows: usize) -> usize {
         match self.coded {
             Coded::Wide(_) => rows,
-            Coded::Narrow(_) => work.panels.rows(),
-            Coded::Bytes(_) => work.quads.rows(),
+            Coded::Narrow(_) => packed.panels.rows(),
+            Coded::Bytes(_) => packed.quads.rows(),
         }
     }
 
     fn visit(
         &self,
-        chunk: usize,
+        (chunk, packed): (usize, &Packed),
         queries: &[Asked<'_>],
         errors: &[f32],
-        biases: &[Vec<f32>],
         work: &mut Work,
         states: &mut [Running],
     ) {
         let len = self.snapshot.vectors.chunk(chunk).len() / self.snapshot.vectors.width();
-        let width = self.width(work, len);
+        let width = self.width(packed, len);
         let Work { products, scaled, known, .. } = work;
         let lines = products.chunks_exact(width).zip(errors);
         let states = states.chunks_exact_mut(self.variants.len());
         for ((asked, states), (line, &error)) in queries.iter().zip(states).zip(lines) {
-            let mut known = Known::new(self.snapshot, asked.vector, chunk, known);
             for (place, (variant, state)) in self.variants.iter().zip(states).enumerate() {
                 let mut scores = &line[..len];
                 if !variant.is_unscaled() {
@@ -270,9 +318,16 @@ impl<'a> Batch<'a> {
                     variant.scale_line(chunk, scaled);
                     scores = scaled;
                 }
-                let line = Line { scores, biases: &biases[place], slack: self.slack(asked, variant, error) };
-                let exact = |place| known.score(variant, place);
-                state.visit(&line, &asked.targets[place], self.limit, exact);
+                let line =
+                    Line { scores, biases: &packed.biases[place], slack: self.slack(asked, variant, error) };
+                state.select(&line, first_row(chunk));
+                if state.waiting.len() > WAITING * self.limit + WAITING_BESIDE {
+                    state.settle(self.snapshot, asked.vector, variant);
+                }
+                if !state.ranks.is_empty() {
+                    let mut known = Known::new(self.snapshot, asked.vector, chunk, known, place == 0);
+                    state.rank(&line, &asked.targets[place], |place| known.score(variant, place));
+                }
             }
         }
     }
@@ -291,7 +346,7 @@ impl<'a> Batch<'a> {
 
     fn answers(&self, found: Vec<Running>) -> Vec<Vec<Answer>> {
         let mut answers =
-            found.into_iter().map(|Running { top, ranks }| Answer { best: top.into_sorted(), ranks });
+            found.into_iter().map(|Running { top, ranks, .. }| Answer { best: top.into_sorted(), ranks });
         self.queries.iter().map(|_| answers.by_ref().take(self.variants.len()).collect()).collect()
     }
 }
@@ -324,33 +379,65 @@ impl Line<'_> {
 }
 
 impl Running {
-    fn visit(
-        &mut self,
-        line: &Line<'_>,
-        targets: &[Candidate],
-        limit: usize,
-        mut exact: impl FnMut(usize) -> Candidate,
-    ) {
-        if limit > 0 {
-            self.select(line, &mut exact);
+    fn new(limit: usize, targets: usize) -> Running {
+        let (top, floors) = (TopK::new(limit), TopK::new(limit));
+        Running { limit, floor: f32::MIN, top, floors, waiting: Vec::new(), ranks: vec![1; targets] }
+    }
+
+    /// Brings the floor up to date.
+    fn rise(&mut self) {
+        for top in [&self.top, &self.floors] {
+            self.floor = top.threshold().map_or(self.floor, |worst| self.floor.max(worst.score));
         }
+    }
+
+    /// Takes note of the rows that may be among the best.
+    fn select(&mut self, line: &Line<'_>, first: u32) {
+        if self.limit == 0 {
+            return;
+        }
+        // A dead row's score is −∞, below any floor.
+        let mut floor = self.floor - line.slack;
+        for place in places(line.within(floor.max(f32::MIN), f32::INFINITY)) {
+            let score = line.score(place);
+            if score >= floor {
+                let row = first + offset(place);
+                self.waiting.push(Candidate::new(score + line.slack, row));
+                if self.floors.push(Candidate::new(score - line.slack, row)) {
+                    self.rise();
+                    floor = self.floor - line.slack;
+                }
+            }
+        }
+    }
+
+    /// Scores the rows that wait, the most likely first, as far as they may be among the best.
+    fn settle(&mut self, snapshot: &Snapshot, query: &Vector, variant: &Variant<'_>) {
+        let floor = self.floor;
+        self.waiting.retain(|candidate| candidate.score >= floor);
+        self.waiting.sort_unstable_by(|a, b| b.cmp(a));
+        for (place, candidate) in self.waiting.iter().enumerate() {
+            if self.top.threshold().is_some_and(|worst| candidate.score < worst.score) {
+                break;
+            }
+            if let Some(ahead) = self.waiting.get(place + AHEAD) {
+                prefetch(snapshot.vectors.row(ahead.row as usize));
+            }
+            let similarity = snapshot.similarity(query, candidate.row);
+            self.top.push(Candidate::new(variant.score(similarity, candidate.row), candidate.row));
+        }
+        self.waiting.clear();
+        self.rise();
+    }
+
+    /// Counts the rows above each target.
+    fn rank(&mut self, line: &Line<'_>, targets: &[Candidate], mut exact: impl FnMut(usize) -> Candidate) {
         for (target, rank) in targets.iter().zip(&mut self.ranks) {
             let (above, below) = (target.score + line.slack, target.score - line.slack);
             let better = line.within(above.next_up(), f32::INFINITY);
             *rank += better.iter().map(|bits| bits.count_ones()).sum::<u32>();
             for place in places(line.within(below, above)) {
                 *rank += u32::from(exact(place) > *target);
-            }
-        }
-    }
-
-    fn select(&mut self, line: &Line<'_>, mut exact: impl FnMut(usize) -> Candidate) {
-        // A dead row's score is −∞, below any floor.
-        let floor_of = |top: &TopK| top.threshold().map_or(f32::MIN, |worst| worst.score - line.slack);
-        let mut floor = floor_of(&self.top);
-        for place in places(line.within(floor, f32::INFINITY)) {
-            if line.score(place) >= floor && self.top.push(exact(place)) {
-                floor = floor_of(&self.top);
             }
         }
     }
@@ -384,8 +471,11 @@ impl<'a> Known<'a> {
         query: &'a Vector,
         chunk: usize,
         similarities: &'a mut [f32; CHUNK_ROWS],
+        is_new: bool,
     ) -> Known<'a> {
-        similarities.fill(f32::NAN);
+        if is_new {
+            similarities.fill(f32::NAN);
+        }
         Known { snapshot, query, first: first_row(chunk), similarities }
     }
 

@@ -3,7 +3,9 @@
 //!
 //! The graph knows only the raw geometry. Hubs stay useful as roads and are demoted as answers.
 
-use dehub_graph::{Ranking, Width};
+use std::cell::Cell;
+
+use dehub_graph::{LOOK_EVERY, Ranking, Width};
 use dehub_vector::{Candidate, TopK, Vector, prefetch};
 
 use crate::scan::Variant;
@@ -13,7 +15,10 @@ use crate::{Scope, Snapshot};
 const RESCORED: usize = 4;
 
 /// Rows that are fetched before they are scored.
-const AHEAD: usize = 4;
+const AHEAD: usize = 6;
+
+/// Looks that every walk may take.
+const LOOKS_MIN: usize = 16;
 
 impl Snapshot {
     /// The best `limit` points a walk with a beam of `effort` finds, best first, together with an
@@ -54,18 +59,25 @@ impl Snapshot {
             return None;
         }
         let effort = effort.max(limit);
-        let (mut rows, mut nearest) = (Vec::new(), Vec::new());
+        let looks = Cell::new(0);
+        let stop = || {
+            looks.set(looks.get() + 1);
+            scope.is_over() || looks.get() > looks_max(scope, self)
+        };
+        let (mut rows, mut nearest, mut is_whole) = (Vec::new(), Vec::new(), true);
         for graph in self.segments() {
             // Codes of fewer numbers misplace more.
             let least = if graph.projection().is_some() { effort } else { 0 };
             let width = Width { effort, keep: limit.saturating_mul(RESCORED).max(least) };
             let found = if variant.is_raw() {
-                graph.walk(query.as_slice(), &RawRows(scope), width)
+                graph.walk_all(query.as_slice(), &[(RawRows(scope), width)], stop).pop()
             } else {
-                graph.walk(query.as_slice(), &CorrectedRows { scope, variant }, width)
+                graph.walk_all(query.as_slice(), &[(CorrectedRows { scope, variant }, width)], stop).pop()
             };
+            let found = found.expect("one is found for each ranking");
             rows.extend(found.candidates.iter().map(|candidate| candidate.row));
             nearest.extend(found.raw_best.map(|candidate| candidate.row));
+            is_whole &= !found.is_cut_short;
         }
         rows.extend(self.delta_rows().filter(|&row| scope.contains(row)));
         let (mut best, mut raw_best) = (TopK::new(limit), TopK::new(1));
@@ -79,7 +91,8 @@ impl Snapshot {
         }
         // The best by its code need not be among the candidates.
         nearest.iter().for_each(|&row| _ = raw_best.push(Candidate::new(self.similarity(query, row), row)));
-        Some(Walked { best: best.into_sorted(), raw_best: raw_best.into_sorted().first().copied() })
+        let raw_best = raw_best.into_sorted().first().copied();
+        Some(Walked { best: best.into_sorted(), raw_best, is_whole })
     }
 }
 
@@ -90,6 +103,15 @@ pub struct Walked {
     pub best: Vec<Candidate>,
     /// The most similar point among those the walk met, under its similarity.
     pub raw_best: Option<Candidate>,
+    /// Whether it went on to its end: it is given up when the time is up, and in a scope of some points when
+    /// scoring each of them would have cost less.
+    pub is_whole: bool,
+}
+
+/// How often a walk may look whether to stop: where only some points may be answers, for as many comparisons by
+/// codes as cost what scoring those points does, about two for one.
+fn looks_max(scope: &Scope, snapshot: &Snapshot) -> usize {
+    if scope.len() == snapshot.len() { usize::MAX } else { LOOKS_MIN + 2 * scope.len() / LOOK_EVERY }
 }
 
 /// The rows of a scope by their similarity.

@@ -1,5 +1,6 @@
 //! Executing a plan.
 
+use std::cell::Cell;
 use std::sync::Arc;
 
 use dehub_index::{Question, Scope, Snapshot, TimeUp, Variant, Walked};
@@ -124,16 +125,16 @@ impl Asked<'_> {
         }
     }
 
-    /// By a walk; by a scan if that finds fewer points than there are.
+    /// By a walk; by a scan if that finds fewer points than there are, or costs more than scoring the allowed.
     fn answer_by_walk(&self, effort: usize, query: &Prepared) -> Result<Response, TimeUp> {
-        let ranked = self.scope.in_time(self.walk(effort, query))?;
+        let (ranked, is_whole) = self.scope.in_time(self.walk(effort, query))?;
         let own = query.own_row.filter(|&row| self.scope.contains(row));
         let others = self.scope.len() - usize::from(own.is_some());
         let found = ranked.best.iter().filter(|candidate| Some(candidate.row) != own).count();
-        if found >= self.plan.limit.min(others) {
+        if is_whole && found >= self.plan.limit.min(others) {
             return Ok(self.response(query, ranked, &self.plan));
         }
-        let engine = Engine::Exact { reason: "a walk found too few" };
+        let engine = Engine::Exact { reason: "a walk found too few, or took too long" };
         let plan = Plan { engine, stage: self.plan.stage.map(|_| Stage::All), ..self.plan.clone() };
         let mut ranked = self.scan(std::slice::from_ref(query))?;
         Ok(self.response(query, ranked.swap_remove(0), &plan))
@@ -149,22 +150,30 @@ impl Asked<'_> {
         Ok(ranked.into_iter().flatten().collect())
     }
 
-    fn walk(&self, effort: usize, query: &Prepared) -> Ranked {
+    /// What a walk finds, and whether it was not given up.
+    fn walk(&self, effort: usize, query: &Prepared) -> (Ranked, bool) {
         let Asked { snapshot, scope, rankings, plan: Plan { limit, .. } } = self;
-        let walk = |variant: &Variant<'_>, limit: usize, effort: usize| match scope.in_time(()) {
-            Ok(()) => snapshot.walk_seeing(scope, &query.vector, variant, limit, effort).unwrap_or_default(),
-            Err(TimeUp { .. }) => Walked::default(),
+        let is_whole = Cell::new(true);
+        let walk = |variant: &Variant<'_>, limit: usize, effort: usize| {
+            let walked = match scope.in_time(()) {
+                Ok(()) => snapshot.walk_seeing(scope, &query.vector, variant, limit, effort),
+                Err(TimeUp { .. }) => None,
+            };
+            let walked = walked.unwrap_or_default();
+            is_whole.set(is_whole.get() && walked.is_whole);
+            walked
         };
         if let Some(correction) = rankings.scored {
             let walk = |variant: &Variant<'_>, limit| walk(variant, limit, effort).best;
             let found = snapshot.search_scored(correction, &query.vector, query.own_row, *limit, &walk);
-            return Ranked::scored(&found, Vec::new());
+            return (Ranked::scored(&found, Vec::new()), is_whole.get());
         }
         let limit = limit + usize::from(query.own_row.is_some());
-        rankings.walk(|variant, beam| match beam {
+        let ranked = rankings.walk(|variant, beam| match beam {
             Beam::Narrow => walk(variant, 1, (effort / GATE_PART).max(GATE_EFFORT_MIN)),
             Beam::Whole => walk(variant, limit, effort),
-        })
+        });
+        (ranked, is_whole.get())
     }
 
     fn response(&self, query: &Prepared, ranked: Ranked, plan: &Plan) -> Response {

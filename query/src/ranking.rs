@@ -67,7 +67,7 @@ impl<'a> Rankings<'a> {
         let mut nearest = if is_gated { walk(&self.variants[0], Beam::Narrow).raw_best } else { None };
         loop {
             let (variant, gate_open) = self.choose(nearest.map(|nearest| nearest.row));
-            let Walked { best, raw_best } = walk(&self.variants[variant], Beam::Whole);
+            let Walked { best, raw_best, .. } = walk(&self.variants[variant], Beam::Whole);
             let before = nearest;
             nearest = nearest.max(raw_best);
             // What is met twice is no news, so this ends.

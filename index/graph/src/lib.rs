@@ -30,4 +30,4 @@ pub use codes::CodeKind;
 pub use error::SegmentError;
 pub use reduce::fit_projection;
 pub use segment::Segment;
-pub use walk::{Found, Ranking, Raw, Width};
+pub use walk::{Found, LOOK_EVERY, Ranking, Raw, Width};

@@ -102,8 +102,8 @@ impl Found {
     }
 }
 
-/// Nodes compared between two looks at whether to stop.
-const STOP_EVERY: usize = 64;
+/// Nodes compared, about, between two looks at whether to stop.
+pub const LOOK_EVERY: usize = 64;
 
 /// What a walk works with.
 #[derive(Debug, Default)]
@@ -251,7 +251,7 @@ impl<S: Similarity, R: Ranking> Walk<'_, S, R> {
                 if self.rankings.len() > 1 && !self.scratch.followed.is_first(node) {
                     continue;
                 }
-                if self.compared >= asked_at + STOP_EVERY {
+                if self.compared >= asked_at + LOOK_EVERY {
                     asked_at = self.compared;
                     if stop() {
                         return true;

@@ -55,6 +55,11 @@ fn a_batch_answers_bit_for_bit_what_single_queries_and_a_full_sort_do() {
             let variants = variants(&snapshot);
             let batch = scan(&snapshot, &asked, 10, &variants);
             assert_eq!(batch.len(), asked.len());
+            for screen in SCREENS {
+                let question = Question { vectors: &asked, limit: 10, targets: &[] };
+                let screened = snapshot.scan_by(&question, &variants, screen);
+                assert_eq!(answer_bits(&screened), answer_bits(&batch), "{metric} {dim} {screen:?}");
+            }
             for (query, answers) in asked.iter().zip(&batch) {
                 let single = scan(&snapshot, std::slice::from_ref(query), 10, &variants);
                 assert_eq!(
@@ -176,6 +181,11 @@ fn ranks_are_places_in_a_full_sort() {
                 let single = snapshot.scan(&question, &variants);
                 assert_eq!(answer_bits(&single), answer_bits(&answers[place..=place]));
             }
+            for screen in SCREENS {
+                let question = Question { vectors: &asked, limit, targets: &targets };
+                let screened = snapshot.scan_by(&question, &variants, screen);
+                assert_eq!(answer_bits(&screened), answer_bits(&answers), "{metric} {screen:?}");
+            }
         }
     }
 }
@@ -191,6 +201,32 @@ fn a_limit_above_the_live_points_lists_each_of_them_once() {
             let mut rows: Vec<u32> = answer.best.iter().map(|best| best.row).collect();
             rows.sort_unstable();
             assert_eq!(rows, live);
+        }
+    }
+}
+
+/// A few points far longer than the others make the error bound of all wide, so that most rows wait for their
+/// exact score, more than room is kept for.
+#[test]
+fn an_error_as_large_as_the_scores_changes_no_answer() {
+    for (metric, seed) in [Metric::Dot, Metric::Euclidean].into_iter().zip(30..) {
+        let (mut numbers, dim) = (Numbers(seed), 24);
+        let mut vectors = numbers.vectors(2000, dim);
+        for vector in vectors.iter_mut().step_by(500) {
+            vector.iter_mut().for_each(|x| *x *= 3000.0);
+        }
+        let home = Home::new(config(dim, metric));
+        home.upsert(&points(0, &vectors));
+        let asked: Vec<Vector> = numbers.vectors(12, dim).iter().map(|vector| home.query(vector)).collect();
+        let (snapshot, raw) = (home.snapshot(), [Variant::raw()]);
+        for limit in [1, 5, 40] {
+            for screen in SCREENS {
+                let question = Question { vectors: &asked, limit, targets: &[] };
+                for (query, answers) in asked.iter().zip(snapshot.scan_by(&question, &raw, screen)) {
+                    let sorted = full_sort(&snapshot, query, &raw[0]);
+                    assert_eq!(bits(&answers[0].best), bits(&sorted[..limit]), "{metric} {screen:?}");
+                }
+            }
         }
     }
 }

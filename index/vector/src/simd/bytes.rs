@@ -326,7 +326,9 @@ mod tests {
 
     proptest! {
         #[test]
-        fn every_kernel_codes_the_same_and_says_what_that_took(row in (1_usize..200).prop_flat_map(|dim| rows(1, dim))) {
+        fn every_kernel_codes_the_same_and_says_what_that_took(
+            row in (1_usize..200).prop_flat_map(|dim| rows(1, dim))
+        ) {
             let mut wanted = vec![0; row.len()];
             let Coded { scale, .. } = portable_code(&row, &mut wanted);
             let lost = row.iter().zip(&wanted).map(|(&x, &code)| {
@@ -334,9 +336,11 @@ mod tests {
             });
             let lost = wide_length(lost);
             let longest = row.iter().fold(0.0_f32, |longest, x| longest.max(x.abs()));
-            prop_assert!(wanted.iter().all(|&code| code > 0) && lost <= 1.001 * f64::from(longest) * (row.len() as f64).sqrt());
+            prop_assert!(wanted.iter().all(|&code| code > 0), "codes are from -127 to 127");
+            prop_assert!(lost <= 1.001 * f64::from(longest) * (row.len() as f64).sqrt());
             if longest > 1e-35 {
-                prop_assert!(wanted.iter().any(|&code| signed(code).abs() == 127), "the longest number has the largest code");
+                let largest = wanted.iter().any(|&code| signed(code).abs() == 127);
+                prop_assert!(largest, "the longest number has the largest code");
             }
             for kernels in Kernels::all() {
                 let mut out = vec![0; row.len()];
@@ -384,7 +388,8 @@ mod tests {
 
         #[test]
         fn rows_that_are_coded_already_lie_as_those_coded_on_the_way(
-            (dim, numbers) in (1_usize..40, 0_usize..80).prop_flat_map(|(quads, count)| (Just(4 * quads), rows(count, 4 * quads)))
+            (dim, numbers) in (1_usize..40, 0_usize..80)
+                .prop_flat_map(|(quads, count)| (Just(4 * quads), rows(count, 4 * quads)))
         ) {
             let (mut wanted, mut found) = (QuadPanels::default(), QuadPanels::default());
             // What was there before is replaced.
