@@ -3,7 +3,7 @@
 use std::cell::Cell;
 use std::sync::Arc;
 
-use dehub_index::{Question, Scope, Snapshot, TimeUp, Variant, Walked};
+use dehub_index::{Question, Scope, Snapshot, TimeUp, Variant};
 use dehub_vector::{Candidate, Vector};
 use rayon::prelude::*;
 
