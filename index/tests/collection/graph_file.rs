@@ -209,10 +209,10 @@ fn a_freeze_that_stopped_anywhere_leaves_a_right_graph() {
             fs::write(&unfinished, &after[..written]).expect("writable");
         });
         assert_eq!(home.snapshot().gallery().graph_nodes, Some(40), "stopped before it was moved");
-        assert_eq!(home.graph_files(), [old.clone()], "what is unfinished is removed");
+        assert_eq!(home.graph_files(), std::slice::from_ref(&old), "what is unfinished is removed");
         finds_all(&home);
         home.build_graph();
-        assert_eq!(home.graph_files(), [new.clone()]);
+        assert_eq!(home.graph_files(), std::slice::from_ref(&new));
         finds_all(&home);
     }
     home.reopen_after(|| fs::write(&old, &before).expect("writable"));
@@ -221,7 +221,7 @@ fn a_freeze_that_stopped_anywhere_leaves_a_right_graph() {
         Some(1137),
         "stopped before what it replaces was removed"
     );
-    assert_eq!(home.graph_files(), [new.clone()]);
+    assert_eq!(home.graph_files(), std::slice::from_ref(&new));
     finds_all(&home);
     home.reopen_after(|| {
         fs::write(&old, &before).expect("writable");

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use dehub_index::{
-    Catalogue, CollectionConfig, GraphBuild, GraphConfig, Quantization, Question, Snapshot, Variant,
+    Answer, Catalogue, CollectionConfig, GraphBuild, GraphConfig, Quantization, Question, Snapshot, Variant,
 };
 use dehub_vector::{Candidate, Metric, PointId, Vector};
 use proptest::prelude::*;
@@ -134,7 +134,12 @@ fn walks_of_several_segments_miss_no_more_than_those_of_one() {
     assert_eq!((gallery.segments, gallery.delta), (2, 50));
     let several = shares(&home);
     home.reopen();
-    assert_eq!(shares(&home), several, "the same files give the same answers");
+    // Deleted points have no biases any more, so that other roads are taken.
+    let reopened = shares(&home);
+    assert!(
+        several.iter().zip(&reopened).all(|(before, after)| (before - after).abs() < 0.01),
+        "{reopened:?}"
+    );
     home.collection().freeze().expect("a graph");
     assert_eq!(home.snapshot().gallery().segments, 1);
     let one = shares(&home);
