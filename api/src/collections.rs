@@ -7,6 +7,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use crate::banks::BankReply;
+use crate::calibration::calibration_value;
 use crate::call::{Call, Task};
 use crate::corrections::CorrectionReply;
 use crate::decode::{self, Fields, Place};
@@ -84,6 +85,8 @@ struct GraphReply {
     /// Whether points are being frozen, or will be with the next request.
     due: bool,
     segments: Vec<SegmentReply>,
+    /// What searches were measured to find and to cost; `null` if they were not.
+    calibration: Option<Value>,
 }
 
 #[derive(Serialize)]
@@ -157,6 +160,7 @@ fn describe_task(task: &Task) -> Result<Vec<u8>, Problem> {
             delta: gallery.delta,
             due: collection.is_graph_due(),
             segments: snapshot.segment_infos().into_iter().map(SegmentReply::new).collect(),
+            calibration: snapshot.calibration().map(calibration_value),
         },
         sequence: snapshot.sequence(),
         bytes_on_disk: collection.bytes_on_disk(),

@@ -19,6 +19,7 @@
 //! ```
 
 mod banks;
+mod calibration;
 mod call;
 mod collections;
 mod corrections;
@@ -42,5 +43,6 @@ mod routes;
 mod server;
 mod service;
 
+pub use calibration::calibration_value;
 pub use interrupt::when_interrupted;
 pub use server::{BODY_LIMIT_BYTES, PORT, ServeError, Server, ServerConfig, StopHandle};

@@ -17,8 +17,8 @@ const RESCORED: usize = 4;
 /// Rows that are fetched before they are scored.
 const AHEAD: usize = 6;
 
-/// Looks that every walk may take.
-const LOOKS_MIN: usize = 16;
+/// Nodes compared, at most about, for each of a beam.
+const LINKS_EACH: usize = 32;
 
 impl Snapshot {
     /// The best `limit` points a walk with a beam of `effort` finds, best first, together with an
@@ -62,7 +62,7 @@ impl Snapshot {
         let looks = Cell::new(0);
         let stop = || {
             looks.set(looks.get() + 1);
-            scope.is_over() || looks.get() > looks_max(scope, self)
+            scope.is_over() || looks.get() > looks_max(scope, self, effort)
         };
         let (mut rows, mut nearest, mut is_whole) = (Vec::new(), Vec::new(), true);
         for graph in self.segments() {
@@ -108,10 +108,13 @@ pub struct Walked {
     pub is_whole: bool,
 }
 
-/// How often a walk may look whether to stop: where only some points may be answers, for as many comparisons by
-/// codes as cost what scoring those points does, about two for one.
-fn looks_max(scope: &Scope, snapshot: &Snapshot) -> usize {
-    if scope.len() == snapshot.len() { usize::MAX } else { LOOKS_MIN + 2 * scope.len() / LOOK_EVERY }
+/// How often a walk may look whether to stop. Where only some points may be answers, it is given up after what it
+/// takes without a filter and as many comparisons by codes as cost what scoring those points does, about two for one.
+fn looks_max(scope: &Scope, snapshot: &Snapshot, effort: usize) -> usize {
+    if scope.len() == snapshot.len() {
+        return usize::MAX;
+    }
+    effort.saturating_mul(LINKS_EACH).saturating_add(2 * scope.len()) / LOOK_EVERY
 }
 
 /// The rows of a scope by their similarity.

@@ -1,39 +1,9 @@
 //! What searches were measured to find and to cost, for `dehub info`.
 
-use dehub_index::{Calibrated, Calibration, Cost, Name, Step};
+use dehub_index::{Calibrated, Calibration, Cost, Step};
 use dehub_query::{LIMIT_DEFAULT, RECALL_DEFAULT};
-use serde_json::{Value, json};
 
 use crate::output::table;
-
-pub(super) fn calibration_json(calibration: &Calibration) -> Value {
-    let Calibration { subject: _, machine, queries, bank, rankings } = calibration;
-    json!({
-        "machine": machine,
-        "queries": queries,
-        "bank": bank.as_ref().map(Name::as_str),
-        "rankings": rankings.iter().map(ranking_json).collect::<Vec<_>>(),
-    })
-}
-
-fn ranking_json(ranking: &Calibrated) -> Value {
-    let Calibrated { correction, limit, exact, walk, codes } = ranking;
-    let steps = |steps: &[Step], setting: &str| -> Vec<Value> {
-        let json = |step: &Step| json!({ setting: step.setting, "recall": step.recall, "costs": costs(&step.costs) });
-        steps.iter().map(json).collect()
-    };
-    json!({
-        "correction": correction,
-        "limit": limit,
-        "exact": costs(exact),
-        "walk": steps(walk, "effort"),
-        "codes": steps(codes, "candidates"),
-    })
-}
-
-fn costs(costs: &[Cost]) -> Vec<Value> {
-    costs.iter().map(|cost| json!({ "queries": cost.queries, "micros": cost.micros })).collect()
-}
 
 /// A line a ranking: what finds the usual share of the usual number of points.
 pub(super) fn describe_calibration(calibration: &Calibration) -> String {

@@ -1,9 +1,10 @@
 //! `dehub info`.
 
+use dehub_api::calibration_value;
 use dehub_index::{Collection, Correction, FitInput, Name, PendingFit, SegmentInfo};
 use serde_json::{Value, json};
 
-use super::calibration::{calibration_json, describe_calibration};
+use super::calibration::describe_calibration;
 use super::default::{default_json, describe_default};
 use super::live::{describe_policy, policy_json};
 use super::quarantine::{describe_rule, rule_json};
@@ -89,7 +90,7 @@ fn to_json(name: &str, collection: &Collection) -> Value {
             "delta": gallery.delta,
             "segments": snapshot.segment_infos().iter().map(segment_json).collect::<Vec<_>>(),
         },
-        "calibration": snapshot.calibration().map(calibration_json),
+        "calibration": snapshot.calibration().map(calibration_value),
         "banks": banks,
         "corrections": corrections,
         "pending_fits": collection.pending_fits().iter().map(pending_json).collect::<Vec<_>>(),
