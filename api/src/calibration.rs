@@ -17,8 +17,7 @@ pub fn calibration_value(calibration: &Calibration) -> Value {
 fn ranking(ranking: &Calibrated) -> Value {
     let Calibrated { correction, limit, exact, walk, codes } = ranking;
     let steps = |steps: &[Step], setting: &str| -> Vec<Value> {
-        let value =
-            |step: &Step| json!({ setting: step.setting, "recall": step.recall, "costs": costs(&step.costs) });
+        let value = |step: &Step| json!({ setting: step.setting, "recall": step.recall, "costs": costs(&step.costs) });
         steps.iter().map(value).collect()
     };
     json!({
