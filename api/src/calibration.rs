@@ -5,11 +5,11 @@ use serde_json::{Value, json};
 
 /// A calibration as answers show it.
 pub fn calibration_value(calibration: &Calibration) -> Value {
-    let Calibration { subject: _, machine, queries, bank, rankings } = calibration;
+    let Calibration { subject, machine, queries, rankings } = calibration;
     json!({
         "machine": machine,
         "queries": queries,
-        "bank": bank.as_ref().map(Name::as_str),
+        "bank": subject.bank.as_ref().map(Name::as_str),
         "rankings": rankings.iter().map(ranking).collect::<Vec<_>>(),
     })
 }

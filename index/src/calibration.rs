@@ -1,6 +1,7 @@
 //! What the ways of searching a collection cost and find, measured against exact answers: what the choice
 //! between them and of an effort rests on. Derived, and never needed for a right answer.
 
+use dehub_normalize::BankKind;
 use serde::{Deserialize, Serialize};
 
 use crate::{Name, Snapshot};
@@ -14,19 +15,19 @@ pub struct Calibration {
     pub machine: String,
     /// How many queries were asked.
     pub queries: usize,
-    /// The bank they were entries of; `None` if they were points, each left out of its own answer.
-    pub bank: Option<Name>,
     /// The raw ranking first, then the corrections, each for a few limits.
     pub rankings: Vec<Calibrated>,
 }
 
-/// The segments and corrections of a state; as long as they are the same, a calibration holds.
+/// The segments, the corrections and the queries of a state; as long as they are the same, a calibration holds.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct CalibrationSubject {
     /// The rows each segment covers and its nodes.
     pub segments: Vec<(u32, usize)>,
     /// The corrections, as `name@version`.
     pub corrections: Vec<String>,
+    /// The largest query bank, whose entries are asked; without one, points are, each left out of its own answer.
+    pub bank: Option<Name>,
 }
 
 /// One ranking, searched in every way.
@@ -72,7 +73,9 @@ impl CalibrationSubject {
             let info = correction.info();
             format!("{}@{}", info.name, info.version)
         });
-        CalibrationSubject { segments: segments.collect(), corrections: corrections.collect() }
+        let banks = snapshot.banks().filter(|bank| bank.kind == BankKind::Query && bank.entries > 0);
+        let bank = banks.max_by_key(|bank| bank.entries).map(|bank| bank.name.clone());
+        CalibrationSubject { segments: segments.collect(), corrections: corrections.collect(), bank }
     }
 }
 

@@ -10,7 +10,7 @@ use dehub_index::{
 
 use crate::plan::Engine;
 use crate::query::{Query, Ranking, Search, Settings, Source};
-use crate::{BankKind, QueryError, run};
+use crate::{QueryError, run};
 
 /// Queries that are asked. A recall of .99 is then known to about .002.
 const QUERIES: usize = 256;
@@ -56,8 +56,8 @@ fn calibrate(snapshot: &Snapshot) -> Result<Calibration, QueryError> {
     let subject = CalibrationSubject::of(snapshot);
     let earlier = snapshot
         .calibration()
-        .filter(|earlier| earlier.subject.segments == subject.segments && earlier.machine == machine());
-    let (bank, sources) = sample(snapshot)?;
+        .filter(|earlier| is_alike(&earlier.subject, &subject) && earlier.machine == machine());
+    let sources = sample(snapshot, subject.bank.as_ref())?;
     let names = std::iter::once(None).chain(snapshot.corrections().map(|correction| Some(correction.info())));
     let mut rankings = Vec::new();
     for info in names {
@@ -71,19 +71,22 @@ fn calibrate(snapshot: &Snapshot) -> Result<Calibration, QueryError> {
             rankings.push(known.map_or_else(measure, Ok)?);
         }
     }
-    Ok(Calibration { subject, machine: machine(), queries: sources.len(), bank, rankings })
+    Ok(Calibration { subject, machine: machine(), queries: sources.len(), rankings })
 }
 
-/// Queries to ask: entries of the largest query bank; without one, points, each left out of its own answer.
-fn sample(snapshot: &Snapshot) -> Result<(Option<Name>, Vec<Source>), QueryError> {
-    let banks = snapshot.banks().filter(|bank| bank.kind == BankKind::Query && bank.entries > 0);
-    if let Some(bank) = banks.max_by_key(|bank| bank.entries) {
-        let queries = snapshot.bank_queries(&bank.name, QUERIES);
-        let sources = queries.iter().map(|query| Source::Vector(query.as_slice().to_vec())).collect();
-        return Ok((Some(bank.name.clone()), sources));
+/// Whether what was measured for one holds for the other, as far as it has the same corrections.
+fn is_alike(earlier: &CalibrationSubject, now: &CalibrationSubject) -> bool {
+    earlier.segments == now.segments && earlier.bank == now.bank
+}
+
+/// Queries to ask: entries of a bank; without one, points, each left out of its own answer.
+fn sample(snapshot: &Snapshot, bank: Option<&Name>) -> Result<Vec<Source>, QueryError> {
+    if let Some(bank) = bank {
+        let queries = snapshot.bank_queries(bank, QUERIES);
+        return Ok(queries.iter().map(|query| Source::Vector(query.as_slice().to_vec())).collect());
     }
     let rows: Vec<u32> = snapshot.rows().step_by(snapshot.len().div_ceil(QUERIES).max(1)).collect();
-    Ok((None, snapshot.points(&rows)?.into_iter().map(|point| Source::Point(point.id)).collect()))
+    Ok(snapshot.points(&rows)?.into_iter().map(|point| Source::Point(point.id)).collect())
 }
 
 struct Measure<'a> {

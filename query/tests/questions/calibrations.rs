@@ -36,7 +36,7 @@ fn a_calibration_is_due_until_it_is_of_the_graph_and_the_corrections_there_are()
     let snapshot = bed.collection.snapshot();
     let calibration = snapshot.calibration().expect("measured");
     assert_eq!(calibration.rankings[..raw.len()], raw, "what was known is taken over");
-    assert_eq!(calibration.bank.as_ref().map(|bank| bank.as_str()), Some("q"));
+    assert_eq!(calibration.subject.bank.as_ref().map(|bank| bank.as_str()), Some("q"));
     assert_eq!(calibration.rankings.len(), 2 * raw.len());
     let point = PointInput { id: PointId::Number(0), vector: numbers(7, DIM), payload: None, text: None };
     bed.collection.upsert(&[point]).expect("valid");
@@ -90,7 +90,6 @@ fn made(bed: &Bed) -> Calibration {
         subject: CalibrationSubject::of(&bed.collection.snapshot()),
         machine: machine(),
         queries: 1,
-        bank: None,
         rankings: vec![Calibrated {
             correction: None,
             limit: 10,
