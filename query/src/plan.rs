@@ -9,12 +9,12 @@ use crate::QueryError;
 use crate::calibrate::{Wanted, cheapest, least_effort};
 use crate::query::{RECALL_DEFAULT, Ranking, Search, Settings};
 
-/// The effort of a walk whose query names none, where no calibration tells it. On the bundled data it finds 0.98 or more of the
-/// exact corrected top ten.
+/// The effort of a walk whose query names none, where no calibration tells it. On the bundled data it finds
+/// 0.98 or more of the exact corrected top ten.
 const EFFORT_DEFAULT: usize = 128;
 
-/// From this many queries on a batch is scanned exactly, where no calibration tells what that costs: one pass of matrix products over the
-/// gallery serves them all, where a walk serves one.
+/// From this many queries on a batch is scanned exactly, where no calibration tells what that costs: one pass of
+/// matrix products over the gallery serves them all, where a walk serves one.
 const EXACT_FROM_QUERIES: usize = 64;
 
 /// A batch is scanned only if the gallery has at most this many points. In the bench `search`, scanning
