@@ -10,6 +10,7 @@ mod background;
 mod bank;
 mod calibration;
 mod catalogue;
+mod code_scan;
 mod collection;
 mod config;
 mod correction;
@@ -45,6 +46,7 @@ pub use alarm::{HubAlarm, HubRule, PointAlarm};
 pub use bank::{BANK_ENTRIES_MAX, BankInfo, BankUpdate, EntryInput, EntrySelector, WEIGHT_MAX};
 pub use calibration::{Calibrated, Calibration, CalibrationSubject, Cost, Step, cost_among, machine};
 pub use catalogue::{Catalogue, CatalogueError};
+pub use code_scan::Sought;
 pub use collection::Collection;
 pub use config::{
     CollectionConfig, ConfigError, GraphConfig, Name, NameError, Quantization, QuantizationError,

@@ -4,6 +4,7 @@ mod builders;
 mod files;
 mod made;
 mod reduced;
+mod scans;
 mod shapes;
 mod together;
 mod walks;
