@@ -87,6 +87,7 @@ pub(crate) const INVALID_LIMIT: Code = Code::new(422, "invalid_limit", "The limi
 const INVALID_EFFORT: Code = Code::new(422, "invalid_effort", "The effort is out of range");
 pub(crate) const INVALID_WEIGHT: Code = Code::new(422, "invalid_weight", "The weight is out of range");
 const INVALID_RECALL: Code = Code::new(422, "invalid_recall", "The recall is out of range");
+const INVALID_CANDIDATES: Code = Code::new(422, "invalid_candidates", "Too few candidates");
 const NO_POINTS: Code = Code::new(422, "no_points", "The collection has no points");
 
 pub(crate) const OVERLOADED: Code = Code::new(503, "overloaded", "The server is overloaded");
@@ -261,6 +262,10 @@ pub(crate) fn query(error: &QueryError, asked: &[Asked]) -> Problem {
                 field(&|settings| settings.search == Search::Graph { effort: 0 }, "/params/hnsw_ef");
             new(INVALID_EFFORT).at(pointer).found(0)
         }
+        QueryError::Candidates => {
+            let asks = |settings: &Settings| settings.search == Search::Codes { candidates: 0 };
+            new(INVALID_CANDIDATES).at(field(&asks, "/params/candidates")).found(0)
+        }
         QueryError::Recall { found } => {
             let asks = |settings: &Settings| settings.search == Search::Recall { target: *found };
             new(INVALID_RECALL).at(field(&asks, "/params/recall")).found(found)
@@ -311,6 +316,7 @@ pub(crate) fn hubness(error: &QueryError) -> Problem {
         | QueryError::Limit { .. }
         | QueryError::Effort
         | QueryError::Recall { .. }
+        | QueryError::Candidates
         | QueryError::Weight { .. }
         | QueryError::NoStrength { .. }
         | QueryError::BatchTooLarge { .. }
@@ -341,6 +347,7 @@ pub(crate) fn drift(error: &QueryError, given: Option<&str>) -> Problem {
         | QueryError::Limit { .. }
         | QueryError::Effort
         | QueryError::Recall { .. }
+        | QueryError::Candidates
         | QueryError::Weight { .. }
         | QueryError::NoStrength { .. }
         | QueryError::BatchTooLarge { .. }

@@ -225,20 +225,22 @@ fn params(value: Value, place: Place<'_>) -> Result<Search, Problem> {
     let effort = fields.optional("hnsw_ef", decode::whole)?;
     let exact = fields.optional("exact", decode::flag)?.unwrap_or(false);
     let recall = fields.optional("recall", decode::number)?;
+    let candidates = fields.optional("candidates", decode::whole)?;
     fields.finish()?;
-    let pointless = |field, others| {
-        let pointer = place.field(field).to_string();
-        let detail = format!("`{pointer}` has no meaning beside {others}: give one of the two");
-        Err(Problem::new(INVALID_VALUE, detail).at(pointer))
-    };
-    match (exact, effort, recall) {
-        (true, Some(_), _) => pointless("hnsw_ef", "`exact`"),
-        (true, None, Some(_)) => pointless("recall", "`exact`"),
-        (false, Some(_), Some(_)) => pointless("recall", "`hnsw_ef`"),
-        (true, None, None) => Ok(Search::Exact),
-        (false, Some(effort), None) => Ok(Search::Graph { effort }),
-        (false, None, Some(target)) => Ok(Search::Recall { target }),
-        (false, None, None) => Ok(Search::Auto),
+    let ways = [
+        exact.then_some(("exact", Search::Exact)),
+        effort.map(|effort| ("hnsw_ef", Search::Graph { effort })),
+        recall.map(|target| ("recall", Search::Recall { target })),
+        candidates.map(|candidates| ("candidates", Search::Codes { candidates })),
+    ];
+    match ways.into_iter().flatten().collect::<Vec<_>>()[..] {
+        [] => Ok(Search::Auto),
+        [(_, way)] => Ok(way),
+        [(other, _), (field, _), ..] => {
+            let pointer = place.field(field).to_string();
+            let detail = format!("`{pointer}` has no meaning beside `{other}`: give one of the two");
+            Err(Problem::new(INVALID_VALUE, detail).at(pointer))
+        }
     }
 }
 

@@ -8,7 +8,7 @@ use dehub_index::{
     cost_among, machine,
 };
 
-use crate::plan::Engine;
+use crate::plan::{Engine, plan};
 use crate::query::{Query, Ranking, Search, Settings, Source};
 use crate::{QueryError, run};
 
@@ -100,13 +100,24 @@ impl Measure<'_> {
     fn all(&self, correction: Option<String>) -> Result<Calibrated, QueryError> {
         let exact = self.answers(Search::Exact)?;
         let walk = self.steps(&exact, |effort| Search::Graph { effort }, &TOGETHER[..1])?;
+        let codes = match self.codes()? {
+            true => self.steps(&exact, |candidates| Search::Codes { candidates }, &TOGETHER)?,
+            false => Vec::new(),
+        };
         Ok(Calibrated {
             correction,
             limit: self.limit,
             exact: self.costs(Search::Exact, &TOGETHER)?,
             walk,
-            codes: Vec::new(),
+            codes,
         })
+    }
+
+    /// Whether codes can be scanned for the ranking.
+    fn codes(&self) -> Result<bool, QueryError> {
+        let search = Search::Codes { candidates: self.limit };
+        let settings = Settings { ranking: self.ranking.clone(), search, ..Settings::default() };
+        Ok(!plan(self.snapshot, &settings, 1)?.is_exact())
     }
 
     /// The settings of one way, up to the first that finds enough.
@@ -211,6 +222,14 @@ pub(crate) fn cheapest(
     if let Some((step, factor)) = wanted.reach(calibrated, &calibrated.walk, target) {
         let cost = times(cost_among(&step.costs, wanted.queries)?, factor);
         ways.push((Engine::Graph { effort: (factor * step.setting).max(wanted.limit) }, step.recall, cost));
+    }
+    if let Some((step, factor)) = wanted.reach(calibrated, &calibrated.codes, target) {
+        let cost = times(cost_among(&step.costs, wanted.queries)?, factor);
+        ways.push((
+            Engine::Codes { candidates: (factor * step.setting).max(wanted.limit) },
+            step.recall,
+            cost,
+        ));
     }
     let best = ways.into_iter().min_by(|left, right| left.2.total_cmp(&right.2))?;
     Some((best.0, Some(best.1)))

@@ -50,6 +50,9 @@ pub enum QueryError {
     /// An effort of 0.
     #[error("the effort (hnsw_ef) is 0, wanted at least 1")]
     Effort,
+    /// No candidates.
+    #[error("the number of candidates is 0, wanted at least 1")]
+    Candidates,
     /// A recall that is no share.
     #[error("the recall is {found}, wanted a number above 0, at most 1")]
     Recall {
@@ -132,6 +135,7 @@ impl QueryError {
             | QueryError::Limit { .. }
             | QueryError::Effort
             | QueryError::Recall { .. }
+            | QueryError::Candidates
             | QueryError::Weight { .. }
             | QueryError::NoStrength { .. }
             | QueryError::BatchTooLarge { .. }

@@ -3,7 +3,7 @@
 use std::cell::Cell;
 use std::sync::Arc;
 
-use dehub_index::{Question, Scope, Snapshot, TimeUp, Variant};
+use dehub_index::{Answer, Question, Scope, Snapshot, Sought, TimeUp, Variant};
 use dehub_vector::{Candidate, Vector};
 use rayon::prelude::*;
 
@@ -119,6 +119,7 @@ impl Asked<'_> {
                 let respond = |(query, ranked)| self.response(query, ranked, &self.plan);
                 Ok(prepared.iter().zip(ranked).map(respond).collect())
             }
+            Engine::Codes { candidates } => self.answer_by_codes(candidates, prepared),
             Engine::Graph { effort } => {
                 prepared.par_iter().map(|query| self.answer_by_walk(effort, query)).collect()
             }
@@ -128,16 +129,44 @@ impl Asked<'_> {
     /// By a walk; by a scan if that finds fewer points than there are, or costs more than scoring the allowed.
     fn answer_by_walk(&self, effort: usize, query: &Prepared) -> Result<Response, TimeUp> {
         let (ranked, is_whole) = self.scope.in_time(self.walk(effort, query))?;
+        if is_whole && self.is_full(query, &ranked) {
+            return Ok(self.response(query, ranked, &self.plan));
+        }
+        self.answer_by_scan(query)
+    }
+
+    /// Whether an answer has as many points as there are, up to the limit.
+    fn is_full(&self, query: &Prepared, ranked: &Ranked) -> bool {
         let own = query.own_row.filter(|&row| self.scope.contains(row));
         let others = self.scope.len() - usize::from(own.is_some());
         let found = ranked.best.iter().filter(|candidate| Some(candidate.row) != own).count();
-        if is_whole && found >= self.plan.limit.min(others) {
-            return Ok(self.response(query, ranked, &self.plan));
-        }
-        let engine = Engine::Exact { reason: "a walk found too few, or took too long" };
+        found >= self.plan.limit.min(others)
+    }
+
+    /// What another way has not found.
+    fn answer_by_scan(&self, query: &Prepared) -> Result<Response, TimeUp> {
+        let engine = Engine::Exact { reason: "another way found too few, or took too long" };
         let plan = Plan { engine, stage: self.plan.stage.map(|_| Stage::All), ..self.plan.clone() };
         let mut ranked = self.scan(std::slice::from_ref(query))?;
         Ok(self.response(query, ranked.swap_remove(0), &plan))
+    }
+
+    /// By a scan of codes; by one of the points themselves for queries whose answer that leaves short.
+    fn answer_by_codes(&self, candidates: usize, prepared: &[Prepared]) -> Result<Vec<Response>, TimeUp> {
+        let vectors: Vec<Vector> = prepared.iter().map(|query| query.vector.clone()).collect();
+        let extra = usize::from(prepared.iter().any(|query| query.own_row.is_some()));
+        let limit = self.plan.limit + extra;
+        let sought = |variant| Sought { variant, limit, candidates: candidates + extra };
+        let sought: Vec<Sought<'_>> = self.rankings.variants.iter().map(sought).collect();
+        let found = self.snapshot.scan_codes(self.scope, &vectors, &sought)?;
+        let respond = |(query, answers): (&Prepared, Vec<Answer>)| {
+            let ranked = self.rankings.of_answers(answers);
+            if self.is_full(query, &ranked) {
+                return Ok(self.response(query, ranked, &self.plan));
+            }
+            self.answer_by_scan(query)
+        };
+        prepared.iter().zip(found).map(respond).collect()
     }
 
     fn scan(&self, prepared: &[Prepared]) -> Result<Vec<Ranked>, TimeUp> {

@@ -45,6 +45,11 @@ pub enum Engine {
         /// The beam's width: with a filter less than what was asked for, see [`Search::Graph`].
         effort: usize,
     },
+    /// All codes are scanned, and the best scored in full.
+    Codes {
+        /// How many are.
+        candidates: usize,
+    },
 }
 
 /// How one query, or a batch with the same settings, will be answered.
@@ -99,7 +104,7 @@ impl Stage {
         let scorer = correction.scorer()?;
         let depth = correction.info().method.depth(limit);
         Some(match (engine, scorer) {
-            (Engine::Exact { .. }, _) => Stage::All,
+            (Engine::Exact { .. } | Engine::Codes { .. }, _) => Stage::All,
             (Engine::Graph { .. }, Scorer::BankRank) => Stage::ThresholdSweep { depth },
             (Engine::Graph { .. }, Scorer::RatioMargin { .. }) => Stage::Dinkelbach { depth },
             (Engine::Graph { .. }, Scorer::MutualProximity) => Stage::Rerank { by: "ZScore", depth },
@@ -143,7 +148,9 @@ pub(crate) fn plan_within(
     };
     let points = snapshot.len();
     let allowed = (settings.filter.is_some() || scope.len() < points).then_some(scope.len());
-    let size = Size { has_graph: snapshot.has_graph(), points, allowed, queries, limit };
+    let is_sum = found.is_none_or(|(correction, _)| correction.scorer().is_none());
+    let has_codes = is_sum && snapshot.can_scan_codes();
+    let size = Size { has_graph: snapshot.has_graph(), has_codes, points, allowed, queries, limit };
     let description = found.map(describe);
     let correction = description.as_ref().map(|(name, ..)| name.as_str());
     let wanted = Wanted { correction, limit, queries };
@@ -165,6 +172,8 @@ pub(crate) fn plan_within(
 #[derive(Debug, Clone, Copy)]
 struct Size {
     has_graph: bool,
+    /// Whether codes can be scanned for the ranking.
+    has_codes: bool,
     points: usize,
     allowed: Option<usize>,
     queries: usize,
@@ -182,6 +191,7 @@ fn engine(
     match search {
         Search::Exact => scan("exact search was asked for"),
         Search::Graph { effort: 0 } => Err(QueryError::Effort),
+        Search::Codes { candidates: 0 } => Err(QueryError::Candidates),
         Search::Recall { target } if !(target > 0.0 && target <= 1.0) => {
             Err(QueryError::Recall { found: target })
         }
@@ -189,6 +199,11 @@ fn engine(
             scan("the collection has no graph")
         }
         Search::Graph { effort } => Ok(walk(size, effort, None)),
+        Search::Codes { .. } if !size.has_codes => scan("there are no codes to scan for this ranking"),
+        Search::Codes { candidates } if size.allowed.is_some_and(|allowed| allowed <= candidates) => {
+            scan(FEW)
+        }
+        Search::Codes { candidates } => Ok((Engine::Codes { candidates: candidates.max(size.limit) }, None)),
         Search::Recall { target: 1.0 } => scan("every answer was asked for"),
         Search::Recall { target } => Ok(by_recall(size, target, calibration, wanted)),
         Search::Auto => Ok(by_recall(size, RECALL_DEFAULT, calibration, wanted)),
@@ -260,7 +275,7 @@ impl Plan {
     pub fn is_exact(&self) -> bool {
         match self.engine {
             Engine::Exact { .. } => true,
-            Engine::Graph { .. } => false,
+            Engine::Graph { .. } | Engine::Codes { .. } => false,
         }
     }
 }
@@ -270,6 +285,7 @@ impl fmt::Display for Plan {
         match self.engine {
             Engine::Exact { .. } => f.write_str("exact scan of ")?,
             Engine::Graph { effort } => write!(f, "graph walk, effort {effort}, of ")?,
+            Engine::Codes { candidates } => write!(f, "scan of codes, {candidates} candidates, of ")?,
         }
         match self.allowed {
             None => write!(f, "{} points", self.points)?,
@@ -277,8 +293,10 @@ impl fmt::Display for Plan {
         }
         match (self.engine, self.recall) {
             (Engine::Exact { reason }, _) => write!(f, " ({reason})")?,
-            (Engine::Graph { .. }, Some(recall)) => write!(f, " (recall {recall:.3} when calibrated)")?,
-            (Engine::Graph { .. }, None) => {}
+            (Engine::Graph { .. } | Engine::Codes { .. }, Some(recall)) => {
+                write!(f, " (recall {recall:.3} when calibrated)")?
+            }
+            (Engine::Graph { .. } | Engine::Codes { .. }, None) => {}
         }
         match &self.correction {
             None => write!(f, " > rank by raw similarity")?,
@@ -321,8 +339,14 @@ mod tests {
     #[test]
     fn few_points_are_scored_and_many_walked_with_one_crossing_between() {
         let engine = |allowed| {
-            let size =
-                Size { has_graph: true, points: 25_000, allowed: Some(allowed), queries: 1, limit: 10 };
+            let size = Size {
+                has_graph: true,
+                has_codes: false,
+                points: 25_000,
+                allowed: Some(allowed),
+                queries: 1,
+                limit: 10,
+            };
             let wanted = Wanted { correction: None, limit: 10, queries: 1 };
             engine(size, Search::Auto, None, wanted).expect("a plan").0
         };

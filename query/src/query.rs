@@ -68,6 +68,12 @@ pub enum Search {
         /// much; where scoring each point that is allowed costs less, that is done.
         effort: usize,
     },
+    /// Scan the codes of all points, and score so many of the best in full. Where the graph has no codes of 8 bits,
+    /// or the ranking is by no weighted sum, every point is scored.
+    Codes {
+        /// How many; at least as many as hits.
+        candidates: usize,
+    },
 }
 
 /// How queries of a batch are answered.

@@ -57,6 +57,13 @@ impl<'a> Rankings<'a> {
         (variant_of[bits], Some(open.contains(&true)))
     }
 
+    /// What a query is ranked by, of the answers to all variants.
+    pub(crate) fn of_answers(&self, mut answers: Vec<Answer>) -> Ranked {
+        let (variant, gate_open) = self.choose(answers[0].best.first().map(|best| best.row));
+        let Answer { best, ranks } = answers.swap_remove(variant);
+        Ranked { variant: Some(variant), best, ranks, gate_open }
+    }
+
     /// The best points of a query by `walk`, of which an argument says how wide it is, and whether any gate is
     /// open, if there are gates.
     ///
@@ -144,10 +151,7 @@ pub(crate) fn rank_within(
                 return Ranked::scored(&best, ranks);
             }
             let rest = answers.split_off(table.variants.len());
-            let mut own = std::mem::replace(&mut answers, rest);
-            let (variant, gate_open) = table.choose(own[0].best.first().map(|best| best.row));
-            let Answer { best, ranks } = own.swap_remove(variant);
-            Ranked { variant: Some(variant), best, ranks, gate_open }
+            table.of_answers(std::mem::replace(&mut answers, rest))
         };
         tables.iter().zip(&mut scored).map(rank).collect()
     };

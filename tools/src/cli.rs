@@ -419,6 +419,9 @@ pub(crate) struct Search {
     /// [default: 0.99].
     #[arg(long, value_name = "SHARE", conflicts_with_all = ["ef", "exact"], allow_negative_numbers = true)]
     pub recall: Option<f64>,
+    /// Scan the 8-bit codes of all points, and score so many of the best in full.
+    #[arg(long, value_name = "N", conflicts_with_all = ["ef", "exact", "recall"])]
+    pub candidates: Option<usize>,
     /// Answer with these points only: a file with one id a line, or - for standard input. Ids that no point
     /// has match nothing.
     #[arg(long, value_name = "FILE")]

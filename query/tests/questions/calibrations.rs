@@ -1,6 +1,8 @@
 //! Searches by a recall, as calibrated.
 
-use dehub_index::{Calibrated, Calibration, CalibrationSubject, Cost, GraphBuild, PointInput, Step, machine};
+use dehub_index::{
+    Calibrated, Calibration, CalibrationSubject, Cost, GraphBuild, PointInput, Quantization, Step, machine,
+};
 use dehub_query::{
     Engine, Query, QueryError, Ranking, Search, Settings, Source, calibrate_if_due, plan, run,
 };
@@ -48,10 +50,18 @@ fn a_calibration_is_due_until_it_is_of_the_graph_and_the_corrections_there_are()
 #[test]
 fn a_search_by_recall_finds_as_much_of_what_it_was_not_calibrated_on() {
     let bed = bed();
-    bed.fit(&["IS(beta=20)", "DIS(beta=20,k=1)"]);
+    bed.fit(&["IS(beta=20)", "DIS(beta=20,k=1)", "GC(k=20)"]);
+    bed.collection.set_quantization(Quantization::Int8).expect("it can be kept");
+    bed.collection.build_graph_if_due().expect("a writable folder");
     calibrate_if_due(&bed.collection).expect("it can be measured");
     let snapshot = bed.collection.snapshot();
-    for correction in [None, Some("IS(beta=20)"), Some("DIS(beta=20,k=1)")] {
+    let measured = |correction: Option<&str>| {
+        let ranking = snapshot.calibration().and_then(|it| it.of(correction, 10)).expect("measured");
+        (ranking.walk.is_empty(), ranking.codes.is_empty())
+    };
+    assert_eq!(measured(None), (false, !snapshot.can_scan_codes()));
+    assert_eq!(measured(Some("GC(k=20)@1")), (false, true), "its score is no weighted sum");
+    for correction in [None, Some("IS(beta=20)"), Some("DIS(beta=20,k=1)"), Some("GC(k=20)")] {
         for (target, limit) in [(0.8, 10), (0.99, 10), (0.95, 100), (1.0, 10)] {
             let answers = |search| {
                 let settings = settings(correction, limit, search);
@@ -95,7 +105,7 @@ fn made(bed: &Bed) -> Calibration {
             limit: 10,
             exact: vec![cost(1, 900.0), cost(100, 60.0)],
             walk: vec![step(16, 0.8, 50.0), step(64, 0.95, 100.0), step(256, 0.995, 400.0)],
-            codes: Vec::new(),
+            codes: vec![Step { setting: 80, recall: 0.99, costs: vec![cost(1, 600.0), cost(100, 20.0)] }],
         }],
     }
 }
@@ -106,29 +116,33 @@ fn the_cheapest_way_with_the_recall_is_chosen() {
     bed.fit(&["IS(beta=20)"]);
     bed.collection.set_calibration(made(&bed)).expect("it can be kept");
     let snapshot = bed.collection.snapshot();
-    let walk = |effort, recall| (Some(effort), Some(recall));
-    let exact = (None, Some(1.0));
+    let walk = |effort, recall| (("walk", effort), Some(recall));
+    let exact = (("exact", 0), Some(1.0));
+    let codes = (("codes", 80), Some(0.99));
     let cases = [
+        (Search::Recall { target: 0.995 }, 10, 1, walk(256, 0.995)),
         (Search::Auto, 10, 1, walk(256, 0.995)),
         (Search::Recall { target: 0.9 }, 10, 1, walk(64, 0.95)),
         (Search::Recall { target: 0.8 }, 3, 1, walk(16, 0.8)),
         (Search::Recall { target: 0.9 }, 25, 1, walk(3 * 64, 0.95)),
         (Search::Recall { target: 0.999 }, 10, 1, exact),
         (Search::Recall { target: 1.0 }, 10, 1, exact),
-        (Search::Auto, 10, 100, exact),
-        (Search::Recall { target: 0.8 }, 10, 100, walk(16, 0.8)),
+        (Search::Auto, 10, 100, codes),
+        (Search::Recall { target: 0.995 }, 10, 100, exact),
+        (Search::Recall { target: 0.8 }, 10, 100, codes),
         // Between 1 and 100, on the line in the logarithm: 480 µs.
-        (Search::Auto, 10, 10, walk(256, 0.995)),
-        (Search::Auto, 10, 20, exact),
-        (Search::Graph { effort: 40 }, 10, 100, (Some(40), None)),
+        (Search::Recall { target: 0.995 }, 10, 10, walk(256, 0.995)),
+        (Search::Recall { target: 0.995 }, 10, 20, exact),
+        (Search::Graph { effort: 40 }, 10, 100, (("walk", 40), None)),
     ];
     for (search, limit, queries, wanted) in cases {
         let plan = plan(&snapshot, &settings(None, limit, search), queries).expect("a plan");
-        let effort = match plan.engine {
-            Engine::Exact { .. } => None,
-            Engine::Graph { effort } => Some(effort),
+        let found = match plan.engine {
+            Engine::Exact { .. } => ("exact", 0),
+            Engine::Graph { effort } => ("walk", effort),
+            Engine::Codes { candidates } => ("codes", candidates),
         };
-        assert_eq!((effort, plan.recall), wanted, "{search:?} {limit} {queries}: {plan}");
+        assert_eq!((found, plan.recall), wanted, "{search:?} {limit} {queries}: {plan}");
     }
     let uncalibrated = plan(&snapshot, &settings(Some("IS(beta=20)"), 10, Search::Auto), 1).expect("a plan");
     assert_eq!((uncalibrated.engine, uncalibrated.recall), (Engine::Graph { effort: 128 }, None));
@@ -136,4 +150,34 @@ fn the_cheapest_way_with_the_recall_is_chosen() {
         let refused = plan(&snapshot, &settings(None, 10, Search::Recall { target }), 1);
         assert!(matches!(refused, Err(QueryError::Recall { .. })), "{target}");
     }
+}
+
+/// Codes are scanned for the best, which are scored in full: all points as candidates are an exact search.
+#[test]
+fn a_scan_of_codes_with_all_points_as_candidates_is_the_exact_search() {
+    let bed = Bed::random(Metric::Cosine, true);
+    bed.fit(&["IS(beta=20)", "DIS(beta=20,k=1)"]);
+    bed.collection.set_quantization(Quantization::Int8).expect("it can be kept");
+    bed.collection.build_graph_if_due().expect("a writable folder");
+    let snapshot = bed.collection.snapshot();
+    let mut sources: Vec<Source> =
+        numbers(9, 20 * 8).chunks(8).map(|it| Source::Vector(it.to_vec())).collect();
+    sources.extend([0, 77].map(|id| Source::Point(PointId::Number(id))));
+    for correction in [None, Some("IS(beta=20)"), Some("DIS(beta=20,k=1)")] {
+        for limit in [1, 10, 299] {
+            let answers = |search| {
+                let settings = settings(correction, limit, search);
+                let query = |source: &Source| Query { source: source.clone(), settings: settings.clone() };
+                run(&snapshot, &sources.iter().map(query).collect::<Vec<_>>()).expect("answers")
+            };
+            let (found, exact) = (answers(Search::Codes { candidates: 300 }), answers(Search::Exact));
+            for (found, exact) in found.iter().zip(&exact) {
+                assert_eq!((&found.hits, found.gate_open), (&exact.hits, exact.gate_open));
+                let scans = matches!(found.plan.engine, Engine::Codes { candidates: 300 });
+                assert_eq!(scans, snapshot.can_scan_codes(), "{}", found.plan);
+            }
+        }
+    }
+    let refused = plan(&snapshot, &settings(None, 1, Search::Codes { candidates: 0 }), 1);
+    assert!(matches!(refused, Err(QueryError::Candidates)));
 }

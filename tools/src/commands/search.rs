@@ -80,11 +80,13 @@ fn source(command: &cli::Search) -> anyhow::Result<Source> {
 
 fn settings(command: &cli::Search) -> anyhow::Result<Settings> {
     let ranking = Ranking::named(command.correction.clone(), command.weight);
-    let search = match (command.exact, command.ef, command.recall) {
-        (true, ..) => Search::Exact,
-        (false, Some(effort), _) => Search::Graph { effort },
-        (false, None, Some(target)) => Search::Recall { target },
-        (false, None, None) => Search::Auto,
+    // The command line takes one of them.
+    let search = match (command.ef, command.recall, command.candidates) {
+        _ if command.exact => Search::Exact,
+        (Some(effort), ..) => Search::Graph { effort },
+        (_, Some(target), _) => Search::Recall { target },
+        (.., Some(candidates)) => Search::Codes { candidates },
+        (None, None, None) => Search::Auto,
     };
     Ok(Settings { limit: command.k, ranking, search, filter: filter(command)? })
 }
