@@ -25,7 +25,7 @@ use dehub_benches::{
 };
 use dehub_format::write_npy;
 use dehub_index::Snapshot;
-use dehub_query::{Query, Ranking, Search, Settings, Source, run};
+use dehub_query::{Query, Ranking, Search, Settings, Source, calibrate_if_due, run};
 use dehub_vector::{Rows, Vector};
 use rayon::{ThreadPool, ThreadPoolBuilder};
 use serde_json::Value;
@@ -38,6 +38,11 @@ const EFFORTS: [usize; 12] = [10, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 512
 const RECALLS: [f64; 3] = [0.95, 0.99, 0.999];
 const GRAPH: &str = "dehub-graph";
 const EXACT: &str = "dehub-exact";
+const CODES: &str = "dehub-codes";
+/// What the planner takes for each recall, by its calibration on queries of the bank.
+const PLANNED: &str = "dehub-planned";
+const OURS: [&str; 4] = [GRAPH, CODES, EXACT, PLANNED];
+const CANDIDATES: [usize; 10] = [10, 20, 30, 40, 60, 80, 120, 160, 240, 400];
 
 type Outcome<T> = Result<T, Box<dyn Error>>;
 
@@ -51,7 +56,7 @@ fn main() -> Outcome<()> {
     ours.write(&data, folder.path())?;
     let mut peers = Peers::start(folder.path(), &options)?;
     let mut results = Results::default();
-    let mut contestants = vec![GRAPH.to_owned(), EXACT.to_owned()];
+    let mut contestants = OURS.map(str::to_owned).to_vec();
     contestants.extend(peers.iter().flat_map(|peers| peers.names.iter().cloned()));
     contestants.retain(|name| options.wants(name));
     for round in 0..options.rounds {
@@ -59,7 +64,7 @@ fn main() -> Outcome<()> {
         let turn = round % contestants.len().max(1);
         for name in contestants[turn..].iter().chain(&contestants[..turn]) {
             match (name.as_str(), &mut peers) {
-                (GRAPH | EXACT, _) => ours.measure(name, &pool, &mut results)?,
+                (GRAPH | CODES | EXACT | PLANNED, _) => ours.measure(name, &pool, &mut results)?,
                 (_, Some(peers)) => peers.measure(name, &mut results)?,
                 (_, None) => {}
             }
@@ -166,6 +171,7 @@ impl Ours {
         let built = process_cpu_seconds();
         let grown = resident_bytes().zip(memory).map(|(now, before)| now - before);
         bed.fit("IS(beta=20)");
+        calibrate_if_due(&bed.collection)?;
         let spent =
             |from: Option<f64>, to: Option<f64>| to.zip(from).map_or(f64::NAN, |(to, from)| to - from);
         #[expect(clippy::cast_precision_loss, reason = "a count of points is far below 2^53")]
@@ -215,10 +221,13 @@ impl Ours {
 
     fn measure(&self, name: &str, pool: &ThreadPool, results: &mut Results) -> Outcome<()> {
         let snapshot = self.bed.collection.snapshot();
-        let searches: Vec<(String, Search)> = if name == EXACT {
-            vec![("batch".to_owned(), Search::Exact)]
-        } else {
-            EFFORTS.map(|effort| (effort.to_string(), Search::Graph { effort })).to_vec()
+        let searches: Vec<(String, Search)> = match name {
+            EXACT => vec![("batch".to_owned(), Search::Exact)],
+            CODES => {
+                CANDIDATES.map(|candidates| (candidates.to_string(), Search::Codes { candidates })).to_vec()
+            }
+            PLANNED => RECALLS.map(|target| (format!("recall {target}"), Search::Recall { target })).to_vec(),
+            _ => EFFORTS.map(|effort| (effort.to_string(), Search::Graph { effort })).to_vec(),
         };
         for (place, ranking) in RANKINGS.iter().enumerate() {
             for (parameters, search) in &searches {
@@ -408,12 +417,12 @@ impl Results {
 /// The speeds at a recall, and ours beside the best of the others.
 fn compare(curves: &BTreeMap<&str, Curve>, recall: f64) {
     let speeds = curves.iter().filter_map(|(&name, curve)| Some((name, curve.speed_at(recall)?)));
-    let (ours, others): (Vec<_>, Vec<_>) = speeds.partition(|&(name, _)| [GRAPH, EXACT].contains(&name));
+    let (ours, others): (Vec<_>, Vec<_>) = speeds.partition(|&(name, _)| OURS.contains(&name));
     for (name, speed) in &others {
         println!("  {recall}: {name:14} {speed:9.0}");
     }
     let best = others.iter().max_by(|a, b| a.1.total_cmp(&b.1));
-    for own in [GRAPH, EXACT] {
+    for own in OURS {
         match (ours.iter().find(|(name, _)| *name == own), best) {
             (Some((_, mine)), Some((name, theirs))) => {
                 println!("  {recall}: {own:14} {mine:9.0}   {:.2} x the best peer, {name}", mine / theirs);
