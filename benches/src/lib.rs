@@ -93,9 +93,13 @@ impl Bed {
 
     /// The same whose graph is still to be built, if it has more than `threshold` points.
     pub fn without_graph(points: &[Vector], bank: &[Vector], threshold: usize) -> Bed {
+        Bed::with(points, bank, GraphConfig { full_scan_threshold: threshold, ..GraphConfig::default() })
+    }
+
+    /// The same whose graph is to be built as it is configured.
+    pub fn with(points: &[Vector], bank: &[Vector], graph: GraphConfig) -> Bed {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let dim = points[0].as_slice().len();
-        let graph = GraphConfig { full_scan_threshold: threshold, ..GraphConfig::default() };
         let config = CollectionConfig::new(dim, Metric::Cosine, graph).expect("valid");
         let collection = Catalogue::new(folder.path()).create(&name("bench"), config).expect("a new folder");
         for (batch, first) in points.chunks(BATCH).zip((0..).step_by(BATCH)) {

@@ -8,9 +8,9 @@ use rayon::prelude::*;
 use crate::scan::{Answer, Question, Variant};
 use crate::{Scope, Snapshot, TimeUp};
 
-/// Queries that a thread takes through the codes together: what was found of them stays in cache, and the
-/// packing of codes is shared by many.
-const PART_MAX: usize = 768;
+/// Queries that a thread takes through the codes together, and then through the rows that are scored again: they
+/// share the packing of codes and the reading of rows, and what was found of them stays in cache.
+const PART_MAX: usize = 1536;
 
 /// Fewer queries are not worth a thread of their own.
 const PART_MIN: usize = 8;
@@ -47,6 +47,9 @@ impl Snapshot {
         vectors: &[Vector],
         sought: &[Sought<'_>],
     ) -> Result<Vec<Vec<Answer>>, TimeUp> {
+        if sought.is_empty() {
+            return scope.in_time(vec![Vec::new(); vectors.len()]);
+        }
         let (coded, others): (Vec<&Segment>, Vec<&Segment>) =
             self.segments().partition(|segment| segment.can_scan());
         let others = others.into_iter().flat_map(|segment| segment.rows().iter().copied());
@@ -99,36 +102,32 @@ impl Part<'_> {
                 join(found, more, keep);
             }
         }
-        let mut rows = Vec::new();
-        let lists = found.chunks(self.sought.len().max(1));
-        let answer = |(query, lists): (&Vector, &[Vec<Candidate>])| {
-            rows.clear();
-            rows.extend(lists.iter().flatten().map(|candidate| candidate.row));
-            if lists.len() > 1 {
-                rows.sort_unstable();
-                rows.dedup();
-            }
-            self.rescore(query, &rows)
-        };
-        if self.sought.is_empty() {
-            return vec![Vec::new(); self.vectors.len()];
+        // In the order of rows, so that each comes from memory once for all queries that ask for it.
+        let mut pairs: Vec<(u32, u32)> = Vec::with_capacity(found.iter().map(Vec::len).sum());
+        for (query, lists) in (0..).zip(found.chunks(rankings.len())) {
+            pairs.extend(lists.iter().flatten().map(|candidate| (candidate.row, query)));
         }
-        self.vectors.iter().zip(lists).map(answer).collect()
+        pairs.sort_unstable();
+        pairs.dedup();
+        self.rescore(&pairs)
     }
 
-    /// The best of some rows by each ranking.
-    fn rescore(&self, query: &Vector, rows: &[u32]) -> Vec<Answer> {
-        let mut best: Vec<TopK> = self.sought.iter().map(|sought| TopK::new(sought.limit)).collect();
-        for (place, &row) in rows.iter().enumerate() {
-            if let Some(&ahead) = rows.get(place + AHEAD) {
+    /// The best by each ranking of the rows that are paired with each query.
+    fn rescore(&self, pairs: &[(u32, u32)]) -> Vec<Vec<Answer>> {
+        let room = || self.sought.iter().map(|sought| TopK::new(sought.limit));
+        let mut best: Vec<Vec<TopK>> = self.vectors.iter().map(|_| room().collect()).collect();
+        for (place, &(row, query)) in pairs.iter().enumerate() {
+            if let Some(&(ahead, query)) = pairs.get(place + AHEAD) {
                 prefetch(self.snapshot.vector(ahead));
+                prefetch(self.vectors[query as usize].as_slice());
             }
-            let similarity = self.snapshot.similarity(query, row);
-            for (best, sought) in best.iter_mut().zip(self.sought) {
+            let similarity = self.snapshot.similarity(&self.vectors[query as usize], row);
+            for (best, sought) in best[query as usize].iter_mut().zip(self.sought) {
                 best.push(Candidate::new(sought.variant.score(similarity, row), row));
             }
         }
-        best.into_iter().map(|best| Answer { best: best.into_sorted(), ranks: Vec::new() }).collect()
+        let answer = |best: TopK| Answer { best: best.into_sorted(), ranks: Vec::new() };
+        best.into_iter().map(|best| best.into_iter().map(answer).collect()).collect()
     }
 }
 

@@ -4,7 +4,8 @@
 //! [`build`] links nodes by their raw geometry (HNSW, Malkov & Yashunin, TPAMI 2020) and freezes them to
 //! a [`Segment`]. A [`Segment::walk`] orders its beam by what a [`Ranking`] makes of each similarity, so
 //! a demoted hub is a worse answer and as good a road. Similarities are those of codes: what a walk finds
-//! is scored again by the caller, who has the vectors.
+//! is scored again by the caller, who has the vectors. A [`Segment::scan`] compares all nodes instead, for
+//! batches of queries.
 
 #[cfg(target_endian = "big")]
 compile_error!("a segment is little-endian and is read in place");

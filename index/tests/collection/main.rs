@@ -4,6 +4,7 @@ mod alarms;
 mod background;
 mod catalogue;
 mod choices;
+mod code_scanning;
 mod crashing;
 mod damage;
 mod dual_balance;
