@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use dehub_index::{
-    Catalogue, CollectionConfig, GraphBuild, GraphConfig, Quantization, Question, Snapshot, Variant,
+    Answer, Catalogue, CollectionConfig, GraphBuild, GraphConfig, Quantization, Question, Snapshot, Variant,
 };
 use dehub_vector::{Candidate, Metric, PointId, Vector};
 use proptest::prelude::*;
