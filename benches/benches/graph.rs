@@ -154,8 +154,8 @@ impl Data {
     }
 
     fn walk(&self, segment: &Segment, biases: &[f32], effort: usize) -> Vec<Vec<Candidate>> {
-        // Reduced codes misplace more: whatever the beam holds is scored again.
-        let keep = if segment.width() < self.dim { effort.max(K) } else { 4 * K };
+        // Reduced codes misplace more.
+        let keep = if segment.width() < self.dim { 48 } else { 4 * K };
         let width = Width { effort: effort.max(K), keep };
         let answer = |query: &Vector| {
             let query = query.as_slice();

@@ -89,7 +89,7 @@ impl Quantization {
     pub const ALL: [Quantization; 4] =
         [Quantization::F32, Quantization::Bf16, Quantization::Int8, Quantization::Reduced];
     /// What a collection is made with that asks for none.
-    pub const DEFAULT: Quantization = Quantization::Bf16;
+    pub const DEFAULT: Quantization = Quantization::Reduced;
 
     /// Its name, as it is read.
     pub fn name(self) -> &'static str {
@@ -229,8 +229,13 @@ pub(crate) struct StoredConfig {
     ef_construction: usize,
     full_scan_threshold: usize,
     /// Absent in collections made before there was a choice.
-    #[serde(default)]
+    #[serde(default = "unchosen")]
     quantization: Quantization,
+}
+
+/// What graphs were kept in before there was a choice.
+fn unchosen() -> Quantization {
+    Quantization::Bf16
 }
 
 /// The layout of keys and values that this version reads and writes.

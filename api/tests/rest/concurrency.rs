@@ -131,8 +131,8 @@ fn a_change_of_the_quantization_freezes_the_graph_anew() {
             thread::sleep(Duration::from_millis(20));
         }
     };
-    assert_eq!(quantized("bf16")["segments"][0]["vector_bytes"], 64);
-    for kind in ["int8", "reduced", "f32"] {
+    assert_eq!(quantized("reduced")["segments"][0]["vector_bytes"], 64);
+    for kind in ["int8", "bf16", "f32"] {
         let body = json!({"hnsw_config": {"quantization": kind}});
         assert_eq!(served.did("PATCH", "/collections/c", &body), true);
         let graph = quantized(kind);

@@ -56,7 +56,7 @@ pub struct Width {
     /// are as many, however few of all rows are live; that may take a walk of all nodes.
     pub effort: usize,
     /// The most rows to give back. For the best k by exact score ask for 2 to 4 times as many, and under
-    /// reduced codes for `effort`.
+    /// reduced codes for 4 to 5 times.
     pub keep: usize,
 }
 

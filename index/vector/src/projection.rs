@@ -7,8 +7,8 @@
 
 use crate::{dot, matrix_product};
 
-/// Numbers of a projected vector come in runs of this many.
-pub const WIDTH_STEP: usize = 32;
+/// Numbers of a projected vector come in runs of this many: bytes fill whole cache lines.
+pub const WIDTH_STEP: usize = 64;
 
 /// Rows that are transposed and multiplied together.
 const BLOCK: usize = 256;
@@ -228,18 +228,18 @@ mod tests {
 
     #[test]
     fn queries_count_as_much_as_points() {
-        let dim = 64;
+        let dim = 128;
         let axis = |axis: usize, count: usize| -> Vec<f32> {
             (0..count)
-                .flat_map(|row| (0..dim).map(move |x| if x == axis + row % 32 { 1.0 } else { 0.0 }))
+                .flat_map(|row| (0..dim).map(move |x| if x == axis + row % 64 { 1.0 } else { 0.0 }))
                 .collect()
         };
-        let (points, queries) = (axis(0, 960), axis(32, 32));
-        let alone = Projection::fit(&points, &[], dim, 0.99, dim).expect("32 axes hold all points");
-        assert_eq!(alone.width(), 32);
-        let both = Projection::fit(&points, &queries, dim, 0.99, dim).expect("64 axes hold both");
-        assert_eq!(both.width(), 64);
-        assert_eq!(Projection::fit(&points, &queries, dim, 0.99, 32), None, "half the axes hold half");
+        let (points, queries) = (axis(0, 960), axis(64, 64));
+        let alone = Projection::fit(&points, &[], dim, 0.99, dim).expect("64 axes hold all points");
+        assert_eq!(alone.width(), 64);
+        let both = Projection::fit(&points, &queries, dim, 0.99, dim).expect("128 axes hold both");
+        assert_eq!(both.width(), 128);
+        assert_eq!(Projection::fit(&points, &queries, dim, 0.99, 64), None, "half the axes hold half");
     }
 
     #[test]

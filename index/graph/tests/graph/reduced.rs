@@ -5,9 +5,9 @@ use dehub_vector::{Metric, Projection, WIDTH_STEP};
 
 use crate::made::{CODES, METRICS, Numbers, Rows, graph, unit};
 
-const DIM: usize = 160;
+const DIM: usize = 256;
 
-/// Vectors that are long in some 20 directions and short in the others.
+/// Vectors that are long in some 32 directions and short in the others.
 fn flat(numbers: &mut Numbers, count: usize, metric: Metric) -> Vec<Vec<f32>> {
     let vectors = numbers.cone(count, DIM, Metric::Dot);
     let flatten = |vector: Vec<f32>| {
