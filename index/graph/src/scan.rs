@@ -348,7 +348,8 @@ mod tests {
     proptest! {
         #[test]
         fn keys_ascend_from_the_best_candidate_to_the_worst(
-            (left, right) in (any::<(i16, u32)>(), any::<(i16, u32)>()), unit in prop::sample::select(vec![1e-40_f32, 0.5, 1e30])
+            (left, right) in (any::<(i16, u32)>(), any::<(i16, u32)>()),
+            unit in prop::sample::select(vec![1e-40_f32, 0.5, 1e30]),
         ) {
             let [left, right] = [left, right].map(|(score, row)| Candidate::new(f32::from(score / 8000) * unit, row));
             let keys = [left, right].map(|it| key(it.score, it.row));
