@@ -192,8 +192,9 @@ pub(crate) struct Wanted<'a> {
 
 impl Wanted<'_> {
     fn measured<'c>(&self, calibration: &'c Calibration) -> Option<&'c Calibrated> {
-        let measured = calibration.rankings.iter().filter(|it| it.correction.as_deref() == self.correction);
-        measured.clone().find(|it| it.limit >= self.limit).or_else(|| measured.last())
+        let mut measured =
+            calibration.rankings.iter().filter(|it| it.correction.as_deref() == self.correction);
+        measured.clone().find(|it| it.limit >= self.limit).or_else(|| measured.next_back())
     }
 
     /// The first step with a recall, and by what its setting and its cost are multiplied: beyond the limits that
