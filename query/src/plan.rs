@@ -294,7 +294,7 @@ impl fmt::Display for Plan {
         match (self.engine, self.recall) {
             (Engine::Exact { reason }, _) => write!(f, " ({reason})")?,
             (Engine::Graph { .. } | Engine::Codes { .. }, Some(recall)) => {
-                write!(f, " (recall {recall:.3} when calibrated)")?
+                write!(f, " (recall {recall:.3} when calibrated)")?;
             }
             (Engine::Graph { .. } | Engine::Codes { .. }, None) => {}
         }
