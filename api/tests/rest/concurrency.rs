@@ -170,7 +170,7 @@ fn a_graph_that_was_lost_is_built_again_when_the_collection_is_asked() {
     upsert(&served, 0..60);
     wait_for_graph(&served);
     drop(served);
-    std::fs::remove_file(folder.path().join("collections/c/graph-0-60-bf16.bin")).expect("it is there");
+    std::fs::remove_file(folder.path().join("collections/c/graph-0-60-reduced.bin")).expect("it is there");
     let served = Served::start(folder.path());
     let query = json!({"query": [1, 0], "limit": 5});
     assert_eq!(served.did("POST", "/collections/c/points/query", &query)["exact"], true);
