@@ -10,7 +10,7 @@ use dehub_index::{
 
 use crate::plan::{Engine, plan};
 use crate::query::{Query, Ranking, Search, Settings, Source};
-use crate::{QueryError, run};
+use crate::{QueryError, Response, run};
 
 /// Queries that are asked. A recall of .99 is then known to about .002.
 const QUERIES: usize = 256;
@@ -22,13 +22,13 @@ const LIMITS: [usize; 2] = [10, 100];
 const SETTINGS: [usize; 10] = [16, 32, 48, 64, 96, 128, 192, 320, 512, 1024];
 
 /// A recall beyond which no more is tried.
-const ENOUGH: f64 = 0.9995;
+const ENOUGH: f64 = 0.999;
 
-/// How many queries are asked together, where that matters.
-const TOGETHER: [usize; 3] = [1, 16, QUERIES];
+/// How many queries are asked together, beside all, where that matters.
+const FEW: [usize; 2] = [1, 16];
 
-/// Calls that are timed where fewer queries than there are go together.
-const CALLS: usize = 16;
+/// Calls that are timed where few queries go together.
+const CALLS: usize = 8;
 
 /// Why a calibration was not made.
 #[derive(Debug, thiserror::Error)]
@@ -98,19 +98,14 @@ struct Measure<'a> {
 
 impl Measure<'_> {
     fn all(&self, correction: Option<String>) -> Result<Calibrated, QueryError> {
-        let exact = self.answers(Search::Exact)?;
-        let walk = self.steps(&exact, |effort| Search::Graph { effort }, &TOGETHER[..1])?;
+        let (exact, whole) = self.answers(Search::Exact)?;
+        let walk = self.steps(&exact, |effort| Search::Graph { effort }, &[1])?;
         let codes = match self.codes()? {
-            true => self.steps(&exact, |candidates| Search::Codes { candidates }, &TOGETHER)?,
+            true => self.steps(&exact, |candidates| Search::Codes { candidates }, &FEW)?,
             false => Vec::new(),
         };
-        Ok(Calibrated {
-            correction,
-            limit: self.limit,
-            exact: self.costs(Search::Exact, &TOGETHER)?,
-            walk,
-            codes,
-        })
+        let costs = self.costs(Search::Exact, &FEW, whole)?;
+        Ok(Calibrated { correction, limit: self.limit, exact: costs, walk, codes })
     }
 
     /// Whether codes can be scanned for the ranking.
@@ -125,15 +120,16 @@ impl Measure<'_> {
         &self,
         exact: &[Vec<u32>],
         search: impl Fn(usize) -> Search,
-        together: &[usize],
+        few: &[usize],
     ) -> Result<Vec<Step>, QueryError> {
         let mut steps: Vec<Step> = Vec::new();
         for setting in SETTINGS.into_iter().filter(|&setting| setting >= self.limit) {
             if steps.last().is_some_and(|step| step.recall >= ENOUGH) {
                 break;
             }
-            let recall = recall(&self.answers(search(setting))?, exact);
-            steps.push(Step { setting, recall, costs: self.costs(search(setting), together)? });
+            let (found, whole) = self.answers(search(setting))?;
+            let costs = self.costs(search(setting), few, whole)?;
+            steps.push(Step { setting, recall: recall(&found, exact), costs });
         }
         Ok(steps)
     }
@@ -147,26 +143,32 @@ impl Measure<'_> {
             .collect()
     }
 
-    fn answers(&self, search: Search) -> Result<Vec<Vec<u32>>, QueryError> {
-        let responses = run(self.snapshot, &self.queries(search))?;
-        Ok(responses.iter().map(|response| response.hits.iter().map(|hit| hit.row).collect()).collect())
+    /// The rows that all queries find together, and what a query takes so.
+    fn answers(&self, search: Search) -> Result<(Vec<Vec<u32>>, Cost), QueryError> {
+        let (responses, cost) = self.timed(&self.queries(search))?;
+        let rows = responses.iter().map(|response| response.hits.iter().map(|hit| hit.row).collect());
+        Ok((rows.collect(), cost))
     }
 
-    /// What a query takes among as many as `together` says: the median of a few calls.
     #[expect(clippy::cast_precision_loss, reason = "a count of queries is far below 2^53")]
-    fn costs(&self, search: Search, together: &[usize]) -> Result<Vec<Cost>, QueryError> {
+    fn timed(&self, queries: &[Query]) -> Result<(Vec<Response>, Cost), QueryError> {
+        let start = Instant::now();
+        let responses = run(self.snapshot, queries)?;
+        let micros = 1e6 * start.elapsed().as_secs_f64() / queries.len() as f64;
+        Ok((responses, Cost { queries: queries.len(), micros }))
+    }
+
+    /// What a query takes among few, the median of some calls each, and among all.
+    fn costs(&self, search: Search, few: &[usize], whole: Cost) -> Result<Vec<Cost>, QueryError> {
         let queries = self.queries(search);
         let mut costs = Vec::new();
-        for &size in together {
-            let calls = queries.chunks(size).take(CALLS).map(|queries| {
-                let start = Instant::now();
-                run(self.snapshot, queries)?;
-                Ok(1e6 * start.elapsed().as_secs_f64() / queries.len() as f64)
-            });
-            let mut times = calls.collect::<Result<Vec<f64>, QueryError>>()?;
-            times.sort_by(f64::total_cmp);
-            costs.push(Cost { queries: size, micros: times.get(times.len() / 2).copied().unwrap_or(0.0) });
+        for &size in few.iter().filter(|&&size| size < whole.queries) {
+            let calls = queries.chunks_exact(size).take(CALLS).map(|queries| Ok(self.timed(queries)?.1));
+            let mut calls = calls.collect::<Result<Vec<Cost>, QueryError>>()?;
+            calls.sort_by(|a, b| a.micros.total_cmp(&b.micros));
+            costs.extend(calls.get(calls.len() / 2));
         }
+        costs.push(whole);
         Ok(costs)
     }
 }
