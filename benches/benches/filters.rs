@@ -11,7 +11,7 @@ use std::error::Error;
 
 use dehub_benches::{Bed, Random, named_folder, read_unit, thread_cpu_seconds};
 use dehub_index::{Scope, Snapshot};
-use dehub_query::{Query, Ranking, Response, Search, Settings, Source, run_within};
+use dehub_query::{Query, Ranking, Response, Search, Settings, Source, calibrate_if_due, run_within};
 use dehub_vector::{Vector, dot};
 
 const K: usize = 10;
@@ -36,6 +36,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let bed = Bed::new(&points, &bank, true);
     bed.fit_as("c", "IS(beta=20)");
     bed.fit_as("gated", "DIS(beta=20,k=1)");
+    calibrate_if_due(&bed.collection)?;
     let snapshot = bed.collection.snapshot();
     pool.install(|| {
         for ranking in [Ranking::Raw, Ranking::corrected("c")] {

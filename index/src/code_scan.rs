@@ -15,6 +15,9 @@ const PART_MAX: usize = 1536;
 /// Fewer queries are not worth a thread of their own.
 const PART_MIN: usize = 8;
 
+/// Where one in so many points or fewer may be answers, only their codes are read.
+const SHARE: usize = 2;
+
 /// Rows that are fetched before they are scored.
 const AHEAD: usize = 6;
 
@@ -95,8 +98,14 @@ impl Part<'_> {
             rankings.push((Rows { scope: self.scope, variant }, candidates.max(limit)));
         }
         let mut found: Vec<Vec<Candidate>> = vec![Vec::new(); queries.len() * rankings.len()];
+        let few = SHARE * self.scope.len() < self.snapshot.len();
+        let allowed: Option<Vec<u32>> = few.then(|| self.scope.rows().collect());
         for segment in self.segments {
-            let more = segment.scan(&queries, &rankings, || self.scope.is_over());
+            let stop = || self.scope.is_over();
+            let more = match &allowed {
+                Some(rows) => segment.scan_rows(&queries, &rankings, rows, stop),
+                None => segment.scan(&queries, &rankings, stop),
+            };
             let kept = rankings.iter().map(|&(_, keep)| keep).cycle();
             for ((found, more), keep) in found.iter_mut().zip(more).zip(kept) {
                 join(found, more, keep);

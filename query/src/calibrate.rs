@@ -253,3 +253,10 @@ pub(crate) fn least_effort(
     let (step, factor) = wanted.reach(calibrated, &calibrated.walk, target)?;
     Some((factor * step.setting, step.recall))
 }
+
+/// The candidates of a scan of codes that finds `target` of the exact answers, if one does.
+pub(crate) fn candidates(calibration: &Calibration, wanted: Wanted<'_>, target: f64) -> Option<usize> {
+    let calibrated = wanted.measured(calibration)?;
+    let (step, factor) = wanted.reach(calibrated, &calibrated.codes, target)?;
+    Some(factor * step.setting)
+}

@@ -6,7 +6,7 @@ use dehub_index::{Calibration, Correction, Scope, Snapshot};
 use dehub_normalize::Scorer;
 
 use crate::QueryError;
-use crate::calibrate::{Wanted, cheapest, least_effort};
+use crate::calibrate::{Wanted, candidates, cheapest, least_effort};
 use crate::query::{RECALL_DEFAULT, Ranking, Search, Settings};
 
 /// The effort of a walk whose query names none, where no calibration tells it. On the bundled data it finds
@@ -25,9 +25,17 @@ const EXACT_POINTS_MAX: usize = 40_000;
 /// Why a filtered search scans rather than walks.
 const FEW: &str = "scoring so few costs less than a walk";
 
-/// Points that are scored one by one in the time that a walk takes for a node of its beam: in the bench
-/// `filters`, 80 ns and 1.45 µs.
-const SCANNED_PER_EFFORT: usize = 18;
+/// What one node of a filtered beam costs a walk for each point that is not allowed beside one that is, in points
+/// scored one by one: in the bench `filters`, 80 ns for a point and 1.4 µs or, by reduced codes, 0.7 µs for a node.
+const BEAM_COST: usize = 18;
+const BEAM_COST_CODES: usize = 9;
+
+/// Points whose codes are compared in the time that one is scored, and what it takes beside to score the best of them.
+const CODES_EACH: usize = 4;
+const CODES_START: usize = 250;
+
+/// Candidates of a scan of codes where no calibration tells.
+const CANDIDATES_DEFAULT: usize = 64;
 
 /// The least nodes of a filtered beam for each hit, if the effort has as many.
 const FILTERED_BEAM: usize = 4;
@@ -198,7 +206,7 @@ fn engine(
         Search::Auto | Search::Recall { .. } | Search::Graph { .. } if !size.has_graph => {
             scan("the collection has no graph")
         }
-        Search::Graph { effort } => Ok(walk(size, effort, None)),
+        Search::Graph { effort } => Ok(filtered(size, effort, None, None)),
         Search::Codes { .. } if !size.has_codes => scan("there are no codes to scan for this ranking"),
         Search::Codes { candidates } if size.allowed.is_some_and(|allowed| allowed <= candidates) => {
             scan(FEW)
@@ -220,7 +228,9 @@ fn by_recall(
     match calibration {
         // What a filter changes was not measured: a walk is compared with scoring the allowed.
         Some(calibration) if size.allowed.is_some() => match least_effort(calibration, wanted, target) {
-            Some((effort, recall)) => walk(size, effort, Some(recall)),
+            Some((effort, recall)) => {
+                filtered(size, effort, Some(recall), candidates(calibration, wanted, target))
+            }
             None => (Engine::Exact { reason: "no walk was found to have that recall" }, Some(1.0)),
         },
         Some(calibration) => cheapest(calibration, wanted, target).unwrap_or_else(|| uncalibrated(size)),
@@ -232,19 +242,33 @@ fn uncalibrated(size: Size) -> (Engine, Option<f64>) {
     if size.queries >= EXACT_FROM_QUERIES && size.points <= EXACT_POINTS_MAX && size.allowed.is_none() {
         return (Engine::Exact { reason: "one pass serves the whole batch" }, Some(1.0));
     }
-    walk(size, EFFORT_DEFAULT, None)
+    filtered(size, EFFORT_DEFAULT, None, Some(CANDIDATES_DEFAULT))
 }
 
-/// A walk, or if few points may be answers, a scan of those.
-fn walk(size: Size, effort: usize, recall: Option<f64>) -> (Engine, Option<f64>) {
-    let Size { points, allowed, limit, .. } = size;
+/// A walk; where only some points may be answers, whatever costs least of that, a scan of their codes for so many
+/// candidates, and scoring each of them.
+fn filtered(
+    size: Size,
+    effort: usize,
+    recall: Option<f64>,
+    candidates: Option<usize>,
+) -> (Engine, Option<f64>) {
+    let Size { points, allowed, limit, has_codes, .. } = size;
     let Some(allowed) = allowed else { return (Engine::Graph { effort: effort.max(limit) }, recall) };
     let effort = filtered_effort(effort, allowed, points, limit);
-    if is_scan_cheaper(allowed, points, effort) {
-        (Engine::Exact { reason: FEW }, Some(1.0))
-    } else {
-        (Engine::Graph { effort }, recall)
-    }
+    let beam = if has_codes { BEAM_COST_CODES } else { BEAM_COST };
+    let walk = effort.saturating_mul(beam).saturating_mul(points) / allowed.max(1);
+    let codes = candidates.filter(|_| has_codes).map(|candidates| {
+        let engine = Engine::Codes { candidates: candidates.max(limit) };
+        (engine, recall, allowed / CODES_EACH + CODES_START)
+    });
+    let ways = [
+        Some((Engine::Exact { reason: FEW }, Some(1.0), allowed)),
+        codes,
+        Some((Engine::Graph { effort }, recall, walk)),
+    ];
+    let best = ways.into_iter().flatten().min_by_key(|way| way.2);
+    best.map_or((Engine::Graph { effort }, recall), |(engine, recall, _)| (engine, recall))
 }
 
 /// The beam of a filtered walk that finds about as much as one of this effort does without a filter. All of a
@@ -261,13 +285,6 @@ fn filtered_effort(effort: usize, allowed: usize, points: usize, limit: usize) -
     let share = allowed.min(points) as f64 / points.max(1) as f64;
     let scaled = (effort as f64 * share.sqrt()).ceil() as usize;
     scaled.max(effort.min(limit.saturating_mul(FILTERED_BEAM))).max(limit)
-}
-
-/// Whether to score the allowed points one by one rather than walk: the walk compares about as many nodes as
-/// one of effort `effort · points / allowed` without a filter.
-fn is_scan_cheaper(allowed: usize, points: usize, effort: usize) -> bool {
-    let scan = allowed.saturating_mul(allowed);
-    scan <= effort.saturating_mul(points).saturating_mul(SCANNED_PER_EFFORT)
 }
 
 impl Plan {
@@ -354,5 +371,23 @@ mod tests {
         let walks: Vec<bool> = (0..=25_000).step_by(250).map(is_walk).collect();
         assert!(walks.is_sorted(), "once walked, always walked");
         assert!(!is_walk(0) && !is_walk(2500) && is_walk(12_500) && is_walk(25_000));
+    }
+
+    #[test]
+    fn codes_of_the_allowed_are_scanned_where_scoring_them_costs_more_and_a_walk_too() {
+        let engine = |allowed| {
+            let size = Size {
+                has_graph: true,
+                has_codes: true,
+                points: 25_000,
+                allowed: Some(allowed),
+                queries: 1,
+                limit: 10,
+            };
+            filtered(size, 128, None, Some(48)).0
+        };
+        assert_eq!(engine(250), Engine::Exact { reason: FEW });
+        assert_eq!(engine(2500), Engine::Codes { candidates: 48 });
+        assert!(matches!(engine(20_000), Engine::Graph { .. }));
     }
 }

@@ -1,10 +1,12 @@
 //! The scan of codes: every node against a batch of queries, with nothing left to the links.
 
+use std::ops::Range;
+
 use dehub_vector::{Candidate, Kernels, PLACES, QuadPanels, Quads, dot};
 
 use crate::codes::{Octets, Similarity};
 use crate::geometry::less;
-use crate::segment::Parts;
+use crate::segment::{NONE, Parts};
 use crate::{CodeKind, Segment};
 
 /// Rows that are scored together.
@@ -66,18 +68,81 @@ impl Segment {
         rankings: &[(A, usize)],
         stop: impl Fn() -> bool,
     ) -> Vec<Vec<Candidate>> {
+        let parts = self.parts();
+        self.scan_chunks(queries, rankings, parts.rows.len(), stop, |chunk, places| {
+            chunk.place(parts, places)
+        })
+    }
+
+    /// The same among those of `rows` that the segment has; no other code is read.
+    ///
+    /// # Panics
+    /// As [`Segment::scan`] does.
+    pub fn scan_rows<A: Affine>(
+        &self,
+        queries: &[&[f32]],
+        rankings: &[(A, usize)],
+        rows: &[u32],
+        stop: impl Fn() -> bool,
+    ) -> Vec<Vec<Candidate>> {
+        let nodes = self.nodes_of_rows();
+        self.scan_chunks(queries, rankings, rows.len(), stop, |chunk, places| {
+            let found = rows[places].iter().map(|&row| (row, nodes.of(row)));
+            chunk.set(found.filter_map(|(row, node)| Some((row, node?))));
+        })
+    }
+
+    /// Scans `count` rows, a chunk after the other as `fill` puts it together.
+    fn scan_chunks<A: Affine>(
+        &self,
+        queries: &[&[f32]],
+        rankings: &[(A, usize)],
+        count: usize,
+        stop: impl Fn() -> bool,
+        fill: impl Fn(&mut Chunk, Range<usize>),
+    ) -> Vec<Vec<Candidate>> {
         assert_eq!(self.code(), CodeKind::Int8, "a scan reads bytes");
         let parts = self.parts();
         let asked = Asked::new(self, queries);
         let keeps = rankings.iter().map(|&(_, keep)| keep.min(parts.rows.len()));
         let mut best: Vec<Best> = queries.iter().flat_map(|_| keeps.clone().map(Best::new)).collect();
         let (mut chunk, mut packed, mut work) = (Chunk::default(), Packed::default(), Work::default());
-        let end = if best.is_empty() { 0 } else { parts.rows.len() };
+        let end = if best.is_empty() { 0 } else { count };
         for first in (0..end).step_by(CHUNK).take_while(|_| !stop()) {
-            chunk.fill(parts, first, rankings);
-            asked.visit(parts, &chunk, &mut packed, &mut work, &mut best);
+            fill(&mut chunk, first..count.min(first + CHUNK));
+            if !chunk.rows.is_empty() {
+                chunk.rank(rankings);
+                asked.visit(parts, &chunk, &mut packed, &mut work, &mut best);
+            }
         }
         best.into_iter().map(Best::into_candidates).collect()
+    }
+}
+
+/// The node of each row of a segment.
+#[derive(Debug)]
+pub(crate) struct NodesOfRows {
+    first: u32,
+    /// From the row `first` on; [`NONE`] for rows that are not in the segment.
+    nodes: Vec<u32>,
+}
+
+impl NodesOfRows {
+    pub(crate) fn new(parts: Parts<'_>) -> NodesOfRows {
+        let first = parts.rows.iter().min().copied().unwrap_or(0);
+        let end = parts.rows.iter().max().map_or(first, |&last| last + 1);
+        let mut nodes = vec![NONE; (end - first) as usize];
+        for (node, starts) in (0..).zip(parts.row_starts.windows(2)) {
+            for &row in &parts.rows[starts[0] as usize..starts[1] as usize] {
+                nodes[(row - first) as usize] = node;
+            }
+        }
+        NodesOfRows { first, nodes }
+    }
+
+    fn of(&self, row: u32) -> Option<u32> {
+        let node = self.nodes.get(row.checked_sub(self.first)? as usize).copied()?;
+        (node != NONE).then_some(node)
     }
 }
 
@@ -116,7 +181,7 @@ impl<'a> Asked<'a> {
     fn visit(
         &self,
         parts: Parts<'_>,
-        chunk: &Chunk<'_>,
+        chunk: &Chunk,
         packed: &mut Packed,
         Work { products, scaled }: &mut Work,
         best: &mut [Best],
@@ -179,10 +244,10 @@ struct Work {
     scaled: Vec<f32>,
 }
 
-/// Rows that follow each other. Copies of a vector are rows like any others.
+/// Rows that are scored together. Copies of a vector are rows like any others.
 #[derive(Default)]
-struct Chunk<'a> {
-    rows: &'a [u32],
+struct Chunk {
+    rows: Vec<u32>,
     /// The node of each row, whose code it has.
     nodes: Vec<u32>,
     /// One for each ranking.
@@ -197,18 +262,30 @@ struct Line {
     biases: Vec<f32>,
 }
 
-impl<'a> Chunk<'a> {
-    /// Replaces the content by the rows from the place `first` on, which come after those that were in it.
-    fn fill<A: Affine>(&mut self, parts: Parts<'a>, first: usize, rankings: &[(A, usize)]) {
-        self.rows = &parts.rows[first..parts.rows.len().min(first + CHUNK)];
+impl Chunk {
+    /// Replaces the content by the rows of these places, which come after those that were in it.
+    fn place(&mut self, parts: Parts<'_>, places: Range<usize>) {
         let mut node = self.nodes.last().copied().unwrap_or(0);
-        self.nodes.clear();
-        for place in first..first + self.rows.len() {
+        self.set(places.map(|place| {
             while parts.row_starts[node as usize + 1] as usize <= place {
                 node += 1;
             }
+            (parts.rows[place], node)
+        }));
+    }
+
+    /// Replaces the content by rows and their nodes.
+    fn set(&mut self, pairs: impl Iterator<Item = (u32, u32)>) {
+        self.rows.clear();
+        self.nodes.clear();
+        for (row, node) in pairs {
+            self.rows.push(row);
             self.nodes.push(node);
         }
+    }
+
+    /// Looks up what the rankings make of the rows.
+    fn rank<A: Affine>(&mut self, rankings: &[(A, usize)]) {
         self.lines.resize_with(rankings.len(), Line::default);
         for (line, (ranking, _)) in self.lines.iter_mut().zip(rankings) {
             line.biases.clear();
@@ -224,13 +301,13 @@ impl<'a> Chunk<'a> {
     fn select(&self, similarities: &[f32], scaled: &mut Vec<f32>, best: &mut [Best]) {
         for (line, best) in self.lines.iter().zip(best) {
             if line.scales.is_empty() {
-                best.take(similarities, &line.biases, self.rows);
+                best.take(similarities, &line.biases, &self.rows);
             } else {
                 scaled.clear();
                 scaled.extend(
                     similarities.iter().zip(&line.scales).map(|(similarity, scale)| similarity * scale),
                 );
-                best.take(scaled, &line.biases, self.rows);
+                best.take(scaled, &line.biases, &self.rows);
             }
         }
     }
@@ -247,14 +324,15 @@ struct Packed {
 }
 
 impl Packed {
-    /// Replaces the content by the codes of these nodes, ascending, some more than once.
+    /// Replaces the content by the codes of these nodes, some perhaps more than once.
     fn fill(&mut self, parts: Parts<'_>, nodes: &[u32]) {
         let codes = parts.codes;
         let width = codes.bytes.len() / codes.scales.len();
         let of = |node: u32| &codes.bytes[node as usize * width..][..width];
-        let (first, last) = (nodes[0] as usize, nodes[nodes.len() - 1] as usize);
+        let follow = nodes.windows(2).all(|two| two[0] + 1 == two[1]);
         self.terms.clear();
-        if last - first + 1 == nodes.len() {
+        if follow {
+            let (first, last) = (nodes[0] as usize, nodes[nodes.len() - 1] as usize);
             let bytes = &codes.bytes[first * width..(last + 1) * width];
             self.panels.fill_coded(bytes, width, &codes.scales[first..=last]);
         } else {

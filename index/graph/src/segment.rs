@@ -9,13 +9,14 @@ use std::borrow::Cow;
 use std::fs::{self, File};
 use std::io::{self, Write};
 use std::path::Path;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, OnceLock, PoisonError};
 
 use dehub_vector::{DIM_MAX, Metric, Projection, dot};
 
 use crate::bytes::{Bytes, LINE};
 use crate::codes::Codes;
 use crate::geometry::less;
+use crate::scan::NodesOfRows;
 use crate::walk::Scratch;
 use crate::{CodeKind, M_MAX, NODES_MAX, SegmentError};
 
@@ -85,6 +86,8 @@ pub struct Segment {
     sections: [std::ops::Range<usize>; SECTIONS.len()],
     projection: Option<Projection>,
     pub(crate) scratch: Mutex<Vec<Scratch>>,
+    /// Made when it is first asked for.
+    nodes_of_rows: OnceLock<NodesOfRows>,
 }
 
 /// A segment's sections as numbers.
@@ -255,13 +258,24 @@ impl Segment {
 
     pub(crate) fn from_bytes(bytes: Bytes) -> Result<Segment, SegmentError> {
         let (header, sections) = parse(bytes.as_slice())?;
-        let mut segment = Segment { header, bytes, sections, projection: None, scratch: Mutex::default() };
+        let mut segment = Segment {
+            header,
+            bytes,
+            sections,
+            projection: None,
+            scratch: Mutex::default(),
+            nodes_of_rows: OnceLock::new(),
+        };
         check(&segment)?;
         let directions = segment.numbers::<f32>(section::PROJECTION);
         if !directions.is_empty() {
             segment.projection = Some(Projection::from_directions(directions.to_vec(), segment.dim()));
         }
         Ok(segment)
+    }
+
+    pub(crate) fn nodes_of_rows(&self) -> &NodesOfRows {
+        self.nodes_of_rows.get_or_init(|| NodesOfRows::new(self.parts()))
     }
 
     /// Lends what a walk works with, and keeps it for the next.
