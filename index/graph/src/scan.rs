@@ -70,7 +70,7 @@ impl Segment {
     ) -> Vec<Vec<Candidate>> {
         let parts = self.parts();
         self.scan_chunks(queries, rankings, parts.rows.len(), stop, |chunk, places| {
-            chunk.place(parts, places)
+            chunk.place(parts, places);
         })
     }
 
