@@ -22,11 +22,11 @@ pub struct Calibration {
 /// The segments, the corrections and the queries of a state; as long as they are the same, a calibration holds.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct CalibrationSubject {
-    /// The rows each segment covers and its nodes.
-    pub segments: Vec<(u32, usize)>,
+    /// The rows each segment covers, its nodes, and how it keeps vectors.
+    pub segments: Vec<(u32, usize, String)>,
     /// The corrections, as `name@version`.
     pub corrections: Vec<String>,
-    /// The largest query bank, whose entries are asked; without one, points are, each left out of its own answer.
+    /// The largest query bank, whose entries are asked; without one, vectors half way between two points are.
     pub bank: Option<Name>,
 }
 
@@ -68,7 +68,10 @@ pub struct Step {
 impl CalibrationSubject {
     /// Of a snapshot.
     pub fn of(snapshot: &Snapshot) -> CalibrationSubject {
-        let segments = snapshot.segments().map(|segment| (segment.covered(), segment.node_count()));
+        let segments = snapshot.segments.iter().map(|frozen| {
+            let kind = frozen.quantization.name().to_owned();
+            (frozen.rows.end, frozen.graph.node_count(), kind)
+        });
         let corrections = snapshot.corrections().map(|correction| {
             let info = correction.info();
             format!("{}@{}", info.name, info.version)

@@ -24,6 +24,9 @@ const SETTINGS: [usize; 10] = [16, 32, 48, 64, 96, 128, 192, 320, 512, 1024];
 /// A recall beyond which no more is tried.
 const ENOUGH: f64 = 0.999;
 
+/// The part of what a recall may miss that is kept for what a sample of queries does not tell.
+const MARGIN: f64 = 0.2;
+
 /// How many queries are asked together, beside all, where that matters.
 const FEW: [usize; 2] = [1, 16];
 
@@ -57,7 +60,7 @@ fn calibrate(snapshot: &Snapshot) -> Result<Calibration, QueryError> {
     let earlier = snapshot
         .calibration()
         .filter(|earlier| is_alike(&earlier.subject, &subject) && earlier.machine == machine());
-    let sources = sample(snapshot, subject.bank.as_ref())?;
+    let sources = sample(snapshot, subject.bank.as_ref());
     let names = std::iter::once(None).chain(snapshot.corrections().map(|correction| Some(correction.info())));
     let mut rankings = Vec::new();
     for info in names {
@@ -79,14 +82,22 @@ fn is_alike(earlier: &CalibrationSubject, now: &CalibrationSubject) -> bool {
     earlier.segments == now.segments && earlier.bank == now.bank
 }
 
-/// Queries to ask: entries of a bank; without one, points, each left out of its own answer.
-fn sample(snapshot: &Snapshot, bank: Option<&Name>) -> Result<Vec<Source>, QueryError> {
+/// Queries to ask: entries of a bank; without one, vectors half way between two points. Points themselves are
+/// found with far less effort than what is asked of them.
+fn sample(snapshot: &Snapshot, bank: Option<&Name>) -> Vec<Source> {
+    let source = |query: Vec<f32>| Source::Vector(query);
     if let Some(bank) = bank {
         let queries = snapshot.bank_queries(bank, QUERIES);
-        return Ok(queries.iter().map(|query| Source::Vector(query.as_slice().to_vec())).collect());
+        return queries.iter().map(|query| source(query.as_slice().to_vec())).collect();
     }
-    let rows: Vec<u32> = snapshot.rows().step_by(snapshot.len().div_ceil(QUERIES).max(1)).collect();
-    Ok(snapshot.points(&rows)?.into_iter().map(|point| Source::Point(point.id)).collect())
+    let rows: Vec<u32> = snapshot.rows().collect();
+    let pairs = rows.iter().zip(rows.iter().skip(rows.len() / 2).chain(&rows));
+    let half_way = |(&one, &other): (&u32, &u32)| -> Vec<f32> {
+        snapshot.vector(one).iter().zip(snapshot.vector(other)).map(|(a, b)| f32::midpoint(*a, *b)).collect()
+    };
+    let some = pairs.step_by(rows.len().div_ceil(QUERIES).max(1)).map(half_way);
+    // Opposite points have nothing between them that cosine could compare.
+    some.filter(|query| query.iter().any(|&number| number != 0.0)).map(source).collect()
 }
 
 struct Measure<'a> {
@@ -207,7 +218,8 @@ impl Wanted<'_> {
         steps: &'c [Step],
         target: f64,
     ) -> Option<(&'c Step, usize)> {
-        let step = steps.iter().find(|step| step.recall >= target)?;
+        let least = target + MARGIN * (1.0 - target);
+        let step = steps.iter().find(|step| step.recall >= least)?;
         Some((step, self.limit.div_ceil(calibrated.limit.max(1)).max(1)))
     }
 }

@@ -162,7 +162,9 @@ pub(crate) fn plan_within(
     let description = found.map(describe);
     let correction = description.as_ref().map(|(name, ..)| name.as_str());
     let wanted = Wanted { correction, limit, queries };
-    let (engine, recall) = engine(size, settings.search, snapshot.calibration(), wanted)?;
+    // Figures of another graph tell nothing of this one.
+    let calibration = snapshot.calibration().filter(|_| !snapshot.is_calibration_due());
+    let (engine, recall) = engine(size, settings.search, calibration, wanted)?;
     Ok(Plan {
         engine,
         recall,

@@ -45,6 +45,11 @@ fn a_calibration_is_due_until_it_is_of_the_graph_and_the_corrections_there_are()
     assert!(!is_due(), "a written point leaves the graph as it is");
     assert!(matches!(bed.collection.freeze(), Ok(GraphBuild::Built { .. })));
     becomes_due("another graph");
+    bed.collection.set_quantization(Quantization::F32).expect("it can be kept");
+    bed.collection.build_graph_if_due().expect("a writable folder");
+    let plan = plan(&bed.collection.snapshot(), &settings(None, 10, Search::Auto), 1).expect("a plan");
+    assert_eq!((plan.engine, plan.recall), (Engine::Graph { effort: 128 }, None), "old figures are not used");
+    becomes_due("other codes");
 }
 
 #[test]
@@ -104,8 +109,8 @@ fn made(bed: &Bed) -> Calibration {
             correction: None,
             limit: 10,
             exact: vec![cost(1, 900.0), cost(100, 60.0)],
-            walk: vec![step(16, 0.8, 50.0), step(64, 0.95, 100.0), step(256, 0.995, 400.0)],
-            codes: vec![Step { setting: 80, recall: 0.99, costs: vec![cost(1, 600.0), cost(100, 20.0)] }],
+            walk: vec![step(16, 0.85, 50.0), step(64, 0.95, 100.0), step(256, 0.997, 400.0)],
+            codes: vec![Step { setting: 80, recall: 0.993, costs: vec![cost(1, 600.0), cost(100, 20.0)] }],
         }],
     }
 }
@@ -118,12 +123,12 @@ fn the_cheapest_way_with_the_recall_is_chosen() {
     let snapshot = bed.collection.snapshot();
     let walk = |effort, recall| (("walk", effort), Some(recall));
     let exact = (("exact", 0), Some(1.0));
-    let codes = (("codes", 80), Some(0.99));
+    let codes = (("codes", 80), Some(0.993));
     let cases = [
-        (Search::Recall { target: 0.995 }, 10, 1, walk(256, 0.995)),
-        (Search::Auto, 10, 1, walk(256, 0.995)),
+        (Search::Recall { target: 0.995 }, 10, 1, walk(256, 0.997)),
+        (Search::Auto, 10, 1, walk(256, 0.997)),
         (Search::Recall { target: 0.9 }, 10, 1, walk(64, 0.95)),
-        (Search::Recall { target: 0.8 }, 3, 1, walk(16, 0.8)),
+        (Search::Recall { target: 0.8 }, 3, 1, walk(16, 0.85)),
         (Search::Recall { target: 0.9 }, 25, 1, walk(3 * 64, 0.95)),
         (Search::Recall { target: 0.999 }, 10, 1, exact),
         (Search::Recall { target: 1.0 }, 10, 1, exact),
@@ -131,7 +136,7 @@ fn the_cheapest_way_with_the_recall_is_chosen() {
         (Search::Recall { target: 0.995 }, 10, 100, exact),
         (Search::Recall { target: 0.8 }, 10, 100, codes),
         // Between 1 and 100, on the line in the logarithm: 480 µs.
-        (Search::Recall { target: 0.995 }, 10, 10, walk(256, 0.995)),
+        (Search::Recall { target: 0.995 }, 10, 10, walk(256, 0.997)),
         (Search::Recall { target: 0.995 }, 10, 20, exact),
         (Search::Graph { effort: 40 }, 10, 100, (("walk", 40), None)),
     ];

@@ -32,6 +32,7 @@ pub(crate) fn run(context: &Context, command: &Bank) -> anyhow::Result<Outcome> 
         return compress::run(context, command, from, &collection);
     }
     let (receipt, duplicates) = change(context, command, &name)?;
+    context.tend(&collection)?;
     let snapshot = collection.snapshot();
     let info = snapshot.bank(name.as_str());
     let (kind, entries) = info.map_or(("", 0), |info| (info.kind.name(), info.entries));

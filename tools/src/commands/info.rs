@@ -152,7 +152,7 @@ fn describe(name: &str, collection: &Collection) -> String {
         collection.bytes_on_disk() / 1024,
     );
     text += &segments(&snapshot.segment_infos());
-    text += &snapshot.calibration().map(describe_calibration).unwrap_or_default();
+    text += &describe_calibration(&snapshot);
     let banks = snapshot.banks().map(|bank| {
         vec![
             bank.name.to_string(),
