@@ -413,14 +413,14 @@ pub(crate) struct Search {
     #[arg(long, conflicts_with = "ef")]
     pub exact: bool,
     /// Walk the graph with this effort.
-    #[arg(long, value_name = "N", visible_alias = "effort")]
+    #[arg(long, value_name = "N", visible_alias = "effort", allow_negative_numbers = true)]
     pub ef: Option<usize>,
     /// Search in the way that costs least of those measured to find this share of the exact answer; 1 is exact
     /// [default: 0.99].
     #[arg(long, value_name = "SHARE", conflicts_with_all = ["ef", "exact"], allow_negative_numbers = true)]
     pub recall: Option<f64>,
     /// Scan the 8-bit codes of all points, and score so many of the best in full.
-    #[arg(long, value_name = "N", conflicts_with_all = ["ef", "exact", "recall"])]
+    #[arg(long, value_name = "N", conflicts_with_all = ["ef", "exact", "recall"], allow_negative_numbers = true)]
     pub candidates: Option<usize>,
     /// Answer with these points only: a file with one id a line, or - for standard input. Ids that no point
     /// has match nothing.
