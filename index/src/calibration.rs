@@ -104,7 +104,7 @@ pub fn cost_among(costs: &[Cost], queries: usize) -> Option<f64> {
     }
 }
 
-/// The processor and what of it the kernels use.
+/// The instructions that the kernels use, and the threads. A processor alike in these passes for the same.
 pub fn machine() -> String {
     let kernels = dehub_vector::Kernels::best().name;
     let threads = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);

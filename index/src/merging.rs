@@ -8,9 +8,9 @@ use std::ops::Range;
 
 /// Points outside all segments are frozen when they are more than this part of those inside …
 const DELTA_PART: usize = 10;
-/// … and more than this many, which are scanned in the time of a walk …
+/// … and more than this many, whose scan adds a fifth to a walk in the bench `freeze` …
 const DELTA_MIN: usize = 1024;
-/// … and in any case when they are more than this many, whose scan takes as long as several walks.
+/// … and in any case when they are more than this many, whose scan takes nearly as long as a walk there.
 const DELTA_MAX: usize = 4096;
 /// A segment is frozen anew when more than one in so many of its rows are of deleted points.
 const DEAD_PART: usize = 5;

@@ -34,23 +34,11 @@ impl Snapshot {
         limit: usize,
         effort: usize,
     ) -> Option<Vec<Candidate>> {
-        self.walk_within(&self.scope(), query, variant, limit, effort)
+        self.walk_seeing(&self.scope(), query, variant, limit, effort).map(|walked| walked.best)
     }
 
-    /// The same among the points of a scope: all others are roads and no answers. It does not look at the
-    /// clock.
-    pub fn walk_within(
-        &self,
-        scope: &Scope,
-        query: &Vector,
-        variant: &Variant<'_>,
-        limit: usize,
-        effort: usize,
-    ) -> Option<Vec<Candidate>> {
-        self.walk_seeing(scope, query, variant, limit, effort).map(|walked| walked.best)
-    }
-
-    /// The same, with the raw best of all points that the walk compared with the query.
+    /// The same among the points of a scope, all others being roads and no answers, with the raw best of those that
+    /// the walk compared with the query. A deadline ends it early.
     pub fn walk_seeing(
         &self,
         scope: &Scope,

@@ -38,7 +38,12 @@ fn small() -> Segment {
 
 #[test]
 fn a_file_with_any_byte_changed_is_refused() {
-    let mut bytes = small().as_bytes().to_vec();
+    check_any_byte_changed(small().as_bytes());
+}
+
+/// Whether a file is read, and not with any byte changed.
+pub(crate) fn check_any_byte_changed(file: &[u8]) {
+    let mut bytes = file.to_vec();
     for place in 0..bytes.len() {
         for change in [0x01, 0x80, 0xff] {
             bytes[place] ^= change;
