@@ -1,0 +1,1 @@
+//! Copies of folders of immutable files, in a directory or an object store.
