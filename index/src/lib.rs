@@ -41,6 +41,7 @@ mod staleness;
 mod state;
 mod walk;
 mod write;
+mod writer;
 
 pub use alarm::{HubAlarm, HubRule, PointAlarm};
 pub use bank::{BANK_ENTRIES_MAX, BankInfo, BankUpdate, EntryInput, EntrySelector, WEIGHT_MAX};
@@ -49,7 +50,8 @@ pub use catalogue::{Catalogue, CatalogueError};
 pub use code_scan::Sought;
 pub use collection::Collection;
 pub use config::{
-    CollectionConfig, ConfigError, GraphConfig, Name, NameError, Quantization, QuantizationError,
+    CollectionConfig, ConfigError, Durability, DurabilityError, GraphConfig, Name, NameError, Quantization,
+    QuantizationError,
 };
 pub use correction::{Column, Correction, CorrectionInfo, FitReport, Fitted};
 pub use default::{DefaultCorrection, DefaultEvidence, Interval};
@@ -71,6 +73,7 @@ pub use snapshot::{GalleryInfo, Snapshot};
 pub use walk::Walked;
 
 pub use write::FitInput;
+pub use writer::{WRITERS_MAX, WriterFailure, WriterInfo};
 
 pub use dehub_normalize::Growth;
 pub use dehub_store::Blame;
