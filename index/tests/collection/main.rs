@@ -9,6 +9,7 @@ mod crashing;
 mod damage;
 mod dual_balance;
 mod dump;
+mod durability;
 mod filters;
 mod forgetting;
 mod graph_file;
