@@ -77,6 +77,20 @@ pub(crate) fn open(path: &Path, families: &[Family], mode: Mode) -> Result<Datab
     open_named(path, families.iter().map(|family| family.name()), mode)
 }
 
+/// Who has the database at `path` open, if anybody. Changes nothing: the database is refused for being there, and before
+/// that for being locked.
+pub(crate) fn holder(path: &Path) -> Option<Holder> {
+    match open_named(path, [].into_iter(), Mode::Create).err()?.cause {
+        Cause::InUse(holder) => Some(holder),
+        Cause::Denied
+        | Cause::Corrupt
+        | Cause::FileMissing
+        | Cause::AlreadyExists
+        | Cause::Mismatch
+        | Cause::Other => None,
+    }
+}
+
 /// Whether nothing was ever written to the database at `path`, which must have exactly the families `names`.
 pub(crate) fn is_blank(path: &Path, names: &[String]) -> Result<bool, Trouble> {
     let database = open_named(path, names.iter().map(String::as_str), Mode::Open)?;
@@ -113,6 +127,9 @@ fn options() -> Options {
     // A torn tail is a commit that was not acknowledged. Whatever follows a hole in the log is not replayed either, so
     // that what is there after a crash is a prefix of the commits.
     options.set_wal_recovery_mode(DBRecoveryMode::PointInTime);
+    options.set_track_and_verify_wals_in_manifest(true);
+    // A log in the place of an older one would end in what is left of that, which no check could tell from damage.
+    options.set_recycle_log_file_num(0);
     options.set_max_total_wal_size(LOG_BYTES_MAX);
     options.set_db_write_buffer_size(WRITE_BUFFER_BYTES);
     options.set_max_open_files(OPEN_FILES_MAX);

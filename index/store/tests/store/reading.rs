@@ -176,7 +176,7 @@ fn size_on_disk_grows_with_the_data_and_shrinks_when_it_is_deleted_and_compacted
         assert!(full >= empty + 100_000 * 8);
         let mut batch = Batch::default();
         batch.delete_range(POINTS, b"", &[0xff; 5]);
-        store.commit(batch, Durability::Relaxed)?;
+        store.commit(batch, Durability::Strict)?;
         store.compact()?;
         assert_eq!(rows(store.scan(POINTS, b"", None))?, table(""));
         assert!(store.bytes_on_disk()? < full / 2);
