@@ -43,6 +43,10 @@ pub(crate) fn check(directory: &Path) -> Result<(), CheckError> {
     for &number in &alive {
         replay.read(&path_of(directory, number), number)?;
     }
+    // An opening makes a log before it says that it did, and the last log is never deleted.
+    if alive.is_empty() && manifest.last_log() > 0 {
+        return damaged(path_of(directory, manifest.last_log()), None, "the log is missing");
+    }
     // The oldest log is one that the MANIFEST has heard of, unless the logs before it were deleted, which is done only
     // when the MANIFEST says so.
     let is_unheard_of = alive.first().is_some_and(|&oldest| oldest >= manifest.next_file);

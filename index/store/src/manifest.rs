@@ -3,7 +3,7 @@
 //! Each record of it is an *edit*: fields, each a tag and what the tag makes of the bytes after it (RocksDB,
 //! `db/version_edit.h`). The edits add up to what belongs to the database.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 const LOG_NUMBER: u64 = 2;
 const NEXT_FILE: u64 = 3;
@@ -32,6 +32,8 @@ pub(crate) struct Manifest {
     pub(crate) next_file: u64,
     /// No change in a table file has a greater number; the first change in the logs may be the next one.
     pub(crate) last_sequence: u64,
+    /// For each edit that says so: the next file then, and the last change then.
+    history: Vec<(u64, u64)>,
     /// An edit was not understood, so what is known here is not all.
     pub(crate) is_partial: bool,
 }
@@ -41,8 +43,10 @@ pub(crate) struct Manifest {
 struct Contents {
     /// What older logs hold of the family is in its tables.
     log: u64,
-    /// The greatest number of a change in each table file.
-    tables: BTreeMap<u64, u64>,
+    /// The numbers of its table files.
+    tables: BTreeSet<u64>,
+    /// The greatest number of a change that ever came into a table; a compaction may forget it.
+    flushed: u64,
 }
 
 impl Manifest {
@@ -59,26 +63,40 @@ impl Manifest {
         needed.max(self.min_log)
     }
 
-    /// The greatest number of a change that is in a table and cannot be in log `log`.
+    /// The newest log that it names; 0 if it names none.
+    pub(crate) fn last_log(&self) -> u64 {
+        self.families.values().map(|family| family.log).max().unwrap_or(0).max(self.min_log)
+    }
+
+    /// The greatest number of a change that is older than the log `log`, as far as it is known.
     pub(crate) fn before_log(&self, log: u64) -> u64 {
+        // What a family has in tables came from older logs than the one it names.
         let older = self.families.values().filter(|family| family.log <= log);
-        older.flat_map(|family| family.tables.values()).copied().max().unwrap_or(0)
+        let in_tables = older.map(|family| family.flushed).max().unwrap_or(0);
+        // What was the last change when the log was not there is not in it. A MANIFEST begins with what the one before
+        // it said, which may be of a time with other logs, and tells no next file for that.
+        let earlier = self.history.iter().filter(|(next_file, _)| (1..=log).contains(next_file));
+        let at_edits = earlier.map(|(_, last)| *last).max().unwrap_or(0);
+        in_tables.max(at_edits)
     }
 
     /// Whether a table file is part of the database.
     pub(crate) fn has_table(&self, number: u64) -> bool {
-        self.families.values().any(|family| family.tables.contains_key(&number))
+        self.families.values().any(|family| family.tables.contains(&number))
     }
 
     fn apply_fields(&mut self, fields: &mut Fields<'_>) -> Option<()> {
         let mut family = 0;
         let (mut log, mut deleted, mut added) = (None, Vec::new(), Vec::new());
-        let mut is_dropped = false;
+        let (mut is_dropped, mut is_dated) = (false, false);
         while !fields.0.is_empty() {
             match fields.number()? {
                 LOG_NUMBER => log = Some(fields.number()?),
                 NEXT_FILE => self.next_file = fields.number()?,
-                LAST_SEQUENCE => self.last_sequence = fields.number()?,
+                LAST_SEQUENCE => {
+                    self.last_sequence = fields.number()?;
+                    is_dated = true;
+                }
                 MIN_LOG_TO_KEEP => self.min_log = self.min_log.max(fields.number()?),
                 DELETED_FILE => {
                     let _level = fields.number()?;
@@ -96,6 +114,9 @@ impl Manifest {
                 _ => return None,
             }
         }
+        if is_dated {
+            self.history.push((self.next_file, self.last_sequence));
+        }
         if is_dropped {
             self.families.remove(&family);
             return Some(());
@@ -105,7 +126,10 @@ impl Manifest {
         deleted.iter().for_each(|number| {
             contents.tables.remove(number);
         });
-        contents.tables.extend(added);
+        for (number, last_change) in added {
+            contents.tables.insert(number);
+            contents.flushed = contents.flushed.max(last_change);
+        }
         Some(())
     }
 }

@@ -118,6 +118,11 @@ fn open_error(directory: &Path, families: &[Family], trouble: Trouble) -> OpenEr
     match cause {
         Cause::InUse(holder) => OpenError::InUse { path, holder },
         Cause::Denied => OpenError::Denied { path, cause: text },
+        // RocksDB blames the MANIFEST, which it was reading, for any file that this one names; it was checked.
+        Cause::Corrupt if file.as_ref().is_some_and(|name| name.starts_with("MANIFEST-")) => {
+            let cause = format!("a table file that {} names: {text}", file.unwrap_or_default());
+            OpenError::Corrupt { path, file: None, offset: None, cause }
+        }
         Cause::Corrupt | Cause::FileMissing => {
             OpenError::Corrupt { path, file: file.map(|name| directory.join(name)), offset, cause: text }
         }

@@ -124,3 +124,112 @@ fn truncated_log_opens_with_a_prefix_of_the_commits() -> Outcome {
     assert_eq!(found.last(), Some(&0));
     Ok(())
 }
+
+#[test]
+fn store_killed_again_and_again_always_opens() -> Outcome {
+    const KILLS: u32 = 48;
+    const TEST: &str = "crashing::store_killed_again_and_again_always_opens";
+    if let Some(path) = child_store() {
+        return commit_and_compact(&path);
+    }
+    let directory = tempfile::tempdir()?;
+    let path = directory.path().join("store");
+    drop(Store::create(&path, &FAMILIES)?);
+    let mut total = 0;
+    for kill in 0..KILLS {
+        // From the middle of an opening to the middle of a flush: no two children get equally far.
+        let wanted = if kill % 4 == 0 { 0 } else { total + kill % 7 };
+        let acknowledged = acknowledged_before_kill(TEST, &path, wanted)?;
+        total = whole_commits(&path)?;
+        assert!(total >= acknowledged, "kill {kill}: {acknowledged} were acknowledged, {total} are there");
+    }
+    assert!(total > KILLS, "children get on: {total}");
+    Ok(())
+}
+
+/// Continues where the store ends, with flushes and compactions beside the commits.
+fn commit_and_compact(path: &Path) -> Outcome {
+    // The parent may kill from here on.
+    writeln!(stdout(), "\nacknowledged 0")?;
+    let store = Store::open(path, &FAMILIES)?;
+    let first = u32::try_from(store.scan(POINTS, b"", None).count())?;
+    std::thread::scope(|scope| -> Outcome {
+        let compacting = scope.spawn(|| -> Result<(), dehub_store::CompactError> {
+            loop {
+                store.compact()?;
+            }
+        });
+        for n in first..COMMITS_MAX {
+            let durability = if n % 3 == 0 { Durability::Strict } else { Durability::Relaxed };
+            commit(&store, n, durability)?;
+            writeln!(stdout(), "\nacknowledged {}", n + 1)?;
+        }
+        Err(format!("nobody killed this process: {:?}", compacting.join()).into())
+    })
+}
+
+#[test]
+fn store_with_several_logs_alive_opens_with_all_of_them() -> Outcome {
+    const COMMITS: u32 = 30;
+    if let Some(path) = child_store() {
+        let store = Store::open(&path, &FAMILIES)?;
+        for n in 0..COMMITS {
+            commit(&store, n, Durability::Relaxed)?;
+            // Checkpoints flush, and flushes begin logs; a family that is flushed alone keeps the older ones alive.
+            if n % 10 == 9 {
+                store.checkpoint(&path.with_extension(n.to_string()))?;
+            }
+        }
+        writeln!(stdout(), "\nacknowledged {COMMITS}")?;
+        stdout().flush()?;
+        loop {
+            std::thread::park();
+        }
+    }
+    let directory = tempfile::tempdir()?;
+    let path = directory.path().join("store");
+    drop(Store::create(&path, &FAMILIES)?);
+    let test = "crashing::store_with_several_logs_alive_opens_with_all_of_them";
+    assert_eq!(acknowledged_before_kill(test, &path, COMMITS)?, COMMITS);
+    assert_eq!(whole_commits(&path)?, COMMITS);
+    for n in [9, 19, 29] {
+        assert_eq!(whole_commits(&path.with_extension(n.to_string()))?, n + 1, "a checkpoint opens too");
+    }
+    Ok(())
+}
+
+#[test]
+fn zeros_after_the_last_record_are_space_and_nothing_is_lost() -> Outcome {
+    for zeros in [1, 6, 7, 100, 4096, 40_000, 100_000] {
+        let directory = tempfile::tempdir()?;
+        let path = directory.path().join("store");
+        let store = Store::create(&path, &FAMILIES)?;
+        (0..300).try_for_each(|n| commit(&store, n, Durability::Relaxed))?;
+        store.sync()?;
+        drop(store);
+        let log = files(&path, ".log")?.pop().ok_or("there is a log")?;
+        let length = fs::metadata(&log)?.len();
+        OpenOptions::new().write(true).open(&log)?.set_len(length + zeros)?;
+        assert_eq!(whole_commits(&path)?, 300, "{zeros}");
+    }
+    Ok(())
+}
+
+#[test]
+fn pages_that_did_not_arrive_before_a_power_cut_are_a_torn_end() -> Outcome {
+    let directory = tempfile::tempdir()?;
+    let path = directory.path().join("store");
+    let store = Store::create(&path, &FAMILIES)?;
+    (0..3).try_for_each(|n| commit(&store, n, Durability::Strict))?;
+    let mut batch = Batch::default();
+    batch.put(POINTS, &3_u32.to_be_bytes(), &[7; 20_000]);
+    batch.put(PAYLOADS, &3_u32.to_be_bytes(), b"payload");
+    store.commit(batch, Durability::Relaxed)?;
+    drop(store);
+    let log = files(&path, ".log")?.pop().ok_or("there is a log")?;
+    let mut bytes = fs::read(&log)?;
+    bytes[8192..].fill(0);
+    fs::write(&log, bytes)?;
+    assert_eq!(whole_commits(&path)?, 3);
+    Ok(())
+}

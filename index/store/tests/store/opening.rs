@@ -241,6 +241,7 @@ fn checkpoint_opens_and_holds_the_data_of_its_moment() -> Outcome {
     let into = directory.path().join("checkpoint");
     store.checkpoint(&into)?;
     store.commit(puts("a=9 d=4"), Durability::Strict)?;
+    assert_eq!(files(&into, ".log")?.len(), 1, "a store without its log is taken for one that lost it");
 
     let copy = Store::open(&into, &FAMILIES)?;
     assert_eq!(rows(copy.scan(POINTS, b"", None))?, table("a=1 b=2 c=3"));
