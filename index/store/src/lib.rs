@@ -34,6 +34,7 @@ mod error;
 mod fail_point;
 mod family;
 mod faults;
+mod lock;
 mod log_check;
 mod log_file;
 mod manifest;

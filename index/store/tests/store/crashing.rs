@@ -5,7 +5,7 @@ use std::fs::{self, OpenOptions};
 use std::io::{BufRead, BufReader, Write, stdout};
 use std::path::Path;
 
-use dehub_store::{Batch, Durability, Store};
+use dehub_store::{Batch, Durability, OpenError, Store};
 
 use crate::support::{FAMILIES, Outcome, PAYLOADS, POINTS, child, child_store, files, rows};
 
@@ -168,33 +168,54 @@ fn commit_and_compact(path: &Path) -> Outcome {
     })
 }
 
+/// More than the write buffer takes, so that the points go to a table and a new log begins, while the payloads, which
+/// are few, keep the old log alive.
+const LARGE_COMMITS: u32 = 80;
+
+fn commit_large_points(path: &Path) -> Outcome {
+    let store = Store::open(path, &FAMILIES)?;
+    for n in 0..LARGE_COMMITS {
+        let mut batch = Batch::default();
+        batch.put(POINTS, &n.to_be_bytes(), &vec![n as u8; 1024 * 1024]);
+        batch.put(PAYLOADS, &n.to_be_bytes(), b"payload");
+        store.commit(batch, Durability::Relaxed)?;
+    }
+    // The table is there, so the log that it came from is not needed for the points.
+    while files(path, ".sst")?.is_empty() {
+        std::thread::yield_now();
+    }
+    writeln!(stdout(), "\nacknowledged {LARGE_COMMITS}")?;
+    stdout().flush()?;
+    loop {
+        std::thread::park();
+    }
+}
+
 #[test]
-fn store_with_several_logs_alive_opens_with_all_of_them() -> Outcome {
-    const COMMITS: u32 = 30;
+fn store_with_several_logs_opens_whole_and_damage_to_the_older_one_is_named() -> Outcome {
+    const TEST: &str = "crashing::store_with_several_logs_opens_whole_and_damage_to_the_older_one_is_named";
     if let Some(path) = child_store() {
-        let store = Store::open(&path, &FAMILIES)?;
-        for n in 0..COMMITS {
-            commit(&store, n, Durability::Relaxed)?;
-            // Checkpoints flush, and flushes begin logs; a family that is flushed alone keeps the older ones alive.
-            if n % 10 == 9 {
-                store.checkpoint(&path.with_extension(n.to_string()))?;
-            }
-        }
-        writeln!(stdout(), "\nacknowledged {COMMITS}")?;
-        stdout().flush()?;
-        loop {
-            std::thread::park();
-        }
+        return commit_large_points(&path);
     }
     let directory = tempfile::tempdir()?;
     let path = directory.path().join("store");
     drop(Store::create(&path, &FAMILIES)?);
-    let test = "crashing::store_with_several_logs_alive_opens_with_all_of_them";
-    assert_eq!(acknowledged_before_kill(test, &path, COMMITS)?, COMMITS);
-    assert_eq!(whole_commits(&path)?, COMMITS);
-    for n in [9, 19, 29] {
-        assert_eq!(whole_commits(&path.with_extension(n.to_string()))?, n + 1, "a checkpoint opens too");
+    assert_eq!(acknowledged_before_kill(TEST, &path, LARGE_COMMITS)?, LARGE_COMMITS);
+    let logs = files(&path, ".log")?;
+    assert!(logs.len() > 1, "{logs:?}");
+    let bytes = fs::read(&logs[0])?;
+    let mut flipped = bytes.clone();
+    flipped[bytes.len() / 2] ^= 1;
+    let mut holed = bytes.clone();
+    holed.drain(bytes.len() / 2..bytes.len() / 2 + 32 * 1024);
+    for damaged in [&flipped, &holed, &bytes[..bytes.len() - 1].to_vec(), &bytes[..40_000].to_vec()] {
+        fs::write(&logs[0], damaged)?;
+        let error = Store::open(&path, &FAMILIES).expect_err("the older log is damaged");
+        let names_it = matches!(&error, OpenError::Corrupt { file: Some(file), .. } if file.ends_with(logs[0].file_name().unwrap_or_default()));
+        assert!(names_it, "{error}");
     }
+    fs::write(&logs[0], bytes)?;
+    assert_eq!(whole_commits(&path)?, LARGE_COMMITS);
     Ok(())
 }
 
