@@ -21,16 +21,19 @@ pub enum Blame {
 pub enum Holder {
     /// The process that asked.
     ThisProcess,
+    /// The process of this number on this machine.
+    Process(u32),
     /// Some other process on this machine, or on another one that shares the directory.
     AnotherProcess,
 }
 
 impl fmt::Display for Holder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Holder::ThisProcess => "this process",
-            Holder::AnotherProcess => "another process",
-        })
+        match self {
+            Holder::ThisProcess => f.write_str("this process"),
+            Holder::Process(number) => write!(f, "process {number}"),
+            Holder::AnotherProcess => f.write_str("another process"),
+        }
     }
 }
 

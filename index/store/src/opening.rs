@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 
 use crate::directory::{self, Contents};
 use crate::engine::{Cause, Engine, Trouble};
+use crate::log_check::{self, CheckError};
 use crate::rocks::{self, Mode};
 use crate::{Family, Holder, MemoryDisk, OpenError, Store};
 
@@ -39,6 +40,9 @@ impl Store {
     fn open_as(path: &Path, families: &[Family], mode: Mode) -> Result<Store, OpenError> {
         // The lock is by spelling: one directory opened by two paths would be opened twice.
         let path = fs::canonicalize(path).map_err(|error| refused(path, &error))?;
+        if mode != Mode::Create {
+            check(&path)?;
+        }
         let database =
             rocks::open(&path, families, mode).map_err(|trouble| open_error(&path, families, trouble))?;
         Ok(Store::new(Engine::Rocks(database), path, families))
@@ -84,11 +88,28 @@ fn headless(path: &Path) -> OpenError {
 /// and nothing was ever written. Anything that cannot be looked into is a store to be refused.
 fn is_half_created(path: &Path, families: &[Family]) -> bool {
     let Ok(path) = fs::canonicalize(path) else { return false };
+    if check(&path).is_err() {
+        return false;
+    }
     let Ok(stored) = rocks::family_names(&path) else { return false };
     let wanted: BTreeSet<&str> = families.iter().map(|family| family.name()).collect();
     stored.len() < wanted.len()
         && stored.iter().all(|name| wanted.contains(name.as_str()))
         && rocks::is_blank(&path, &stored).unwrap_or(false)
+}
+
+/// Refuses a store whose logs are damaged, unless somebody has it open: then they change while they are read.
+fn check(path: &Path) -> Result<(), OpenError> {
+    let Err(found) = log_check::check(path) else { return Ok(()) };
+    if let Some(holder) = rocks::holder(path) {
+        return Err(OpenError::InUse { path: path.to_owned(), holder });
+    }
+    Err(match found {
+        CheckError::Damaged { file, offset, cause } => {
+            OpenError::Corrupt { path: path.to_owned(), file: Some(file), offset, cause }
+        }
+        CheckError::Io { error } => refused(path, &error),
+    })
 }
 
 fn open_error(directory: &Path, families: &[Family], trouble: Trouble) -> OpenError {
@@ -97,6 +118,11 @@ fn open_error(directory: &Path, families: &[Family], trouble: Trouble) -> OpenEr
     match cause {
         Cause::InUse(holder) => OpenError::InUse { path, holder },
         Cause::Denied => OpenError::Denied { path, cause: text },
+        // RocksDB blames the MANIFEST, which it was reading, for any file that this one names; it was checked.
+        Cause::Corrupt if file.as_ref().is_some_and(|name| name.starts_with("MANIFEST-")) => {
+            let cause = format!("a table file that {} names: {text}", file.unwrap_or_default());
+            OpenError::Corrupt { path, file: None, offset: None, cause }
+        }
         Cause::Corrupt | Cause::FileMissing => {
             OpenError::Corrupt { path, file: file.map(|name| directory.join(name)), offset, cause: text }
         }

@@ -25,7 +25,7 @@ use rocksdb::{
 
 use crate::batch::ChangeRef;
 use crate::engine::{Cause, Trouble};
-use crate::{Batch, Family, Holder, Row, directory};
+use crate::{Batch, Family, Holder, Row, directory, lock};
 
 /// A database whose families are fixed when it is opened.
 pub(crate) type Database = DBWithThreadMode<SingleThreaded>;
@@ -77,6 +77,20 @@ pub(crate) fn open(path: &Path, families: &[Family], mode: Mode) -> Result<Datab
     open_named(path, families.iter().map(|family| family.name()), mode)
 }
 
+/// Who has the database at `path` open, if anybody. Changes nothing: the database is refused for being there, and before
+/// that for being locked.
+pub(crate) fn holder(path: &Path) -> Option<Holder> {
+    match open_named(path, [].into_iter(), Mode::Create).err()?.cause {
+        Cause::InUse(holder) => Some(holder),
+        Cause::Denied
+        | Cause::Corrupt
+        | Cause::FileMissing
+        | Cause::AlreadyExists
+        | Cause::Mismatch
+        | Cause::Other => None,
+    }
+}
+
 /// Whether nothing was ever written to the database at `path`, which must have exactly the families `names`.
 pub(crate) fn is_blank(path: &Path, names: &[String]) -> Result<bool, Trouble> {
     let database = open_named(path, names.iter().map(String::as_str), Mode::Open)?;
@@ -96,7 +110,15 @@ fn open_named<'a>(
     names.sort_unstable();
     names.dedup();
     let families = names.into_iter().map(|name| ColumnFamilyDescriptor::new(name, options.clone()));
-    Ok(Database::open_cf_descriptors(&options, path, families.collect::<Vec<_>>())?)
+    Database::open_cf_descriptors(&options, path, families.collect::<Vec<_>>()).map_err(|error| {
+        let mut trouble = Trouble::from(error);
+        if trouble.cause == Cause::InUse(Holder::AnotherProcess)
+            && let Some(process) = lock::holder(&path.join("LOCK"))
+        {
+            trouble.cause = Cause::InUse(Holder::Process(process));
+        }
+        trouble
+    })
 }
 
 /// The families of the database at `path`, whether or not somebody has it open.
@@ -113,6 +135,9 @@ fn options() -> Options {
     // A torn tail is a commit that was not acknowledged. Whatever follows a hole in the log is not replayed either, so
     // that what is there after a crash is a prefix of the commits.
     options.set_wal_recovery_mode(DBRecoveryMode::PointInTime);
+    options.set_track_and_verify_wals_in_manifest(true);
+    // A log in the place of an older one would end in what is left of that, which no check could tell from damage.
+    options.set_recycle_log_file_num(0);
     options.set_max_total_wal_size(LOG_BYTES_MAX);
     options.set_db_write_buffer_size(WRITE_BUFFER_BYTES);
     options.set_max_open_files(OPEN_FILES_MAX);
@@ -250,7 +275,7 @@ fn place(text: &str) -> Option<(String, Option<u64>)> {
         let digits = text.bytes().take_while(u8::is_ascii_digit).count();
         text[..digits].parse().ok()
     };
-    text.match_indices('/').find_map(|(at, _)| {
+    let named = text.match_indices('/').find_map(|(at, _)| {
         let tail = &text[at + 1..];
         let is_name = |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'-');
         let name = tail[..tail.bytes().take_while(|byte| is_name(byte)).count()].trim_end_matches('.');
@@ -259,7 +284,10 @@ fn place(text: &str) -> Option<(String, Option<u64>)> {
         }
         let offset = tail[name.len()..].split_once("offset ").and_then(|(_, rest)| number(rest));
         Some((name.to_owned(), offset))
-    })
+    });
+    // A log that is lost or of another length than the MANIFEST has it is told by its number alone.
+    let by_number = || number(text.split_once("log number: ")?.1).map(|log| (format!("{log:06}.log"), None));
+    named.or_else(by_number)
 }
 
 /// Reads the text of an error. The path in its middle may say anything, so only its two ends are looked at.
@@ -288,4 +316,33 @@ fn cause(error: &Error) -> Cause {
         return Cause::FileMissing;
     }
     Cause::Other
+}
+
+#[cfg(test)]
+mod tests {
+    use super::place;
+
+    #[test]
+    fn message_names_a_file_of_the_store_and_where_in_it() {
+        for (text, found) in [
+            (
+                "Corruption: block checksum mismatch: stored = 1  in /a.sst/b/000012.sst offset 70 size 9",
+                Some(("000012.sst", Some(70))),
+            ),
+            (
+                "IO error: No such file or directory: While open a file: /a/000008.sst: No such",
+                Some(("000008.sst", None)),
+            ),
+            (
+                "Corruption: bad  The file /a b/MANIFEST-000005 may be corrupted.",
+                Some(("MANIFEST-000005", None)),
+            ),
+            ("Corruption: Missing WAL with log number: 5.", Some(("000005.log", None))),
+            ("Corruption: in /my-data/000012.sst.copy and /LOCKED/x-000005", None),
+            ("IO error: offset 7", None),
+        ] {
+            let found = found.map(|(name, offset): (&str, Option<u64>)| (name.to_owned(), offset));
+            assert_eq!(place(text), found, "{text}");
+        }
+    }
 }

@@ -184,3 +184,71 @@ fn commit_until_the_log_is_full(path: &std::path::Path) -> Outcome {
     writeln!(stdout(), "\nacknowledged {acknowledged}")?;
     Ok(())
 }
+
+#[test]
+fn full_disk_refuses_what_comes_and_loses_nothing_acknowledged() -> Outcome {
+    const TEST: &str = "committing::full_disk_refuses_what_comes_and_loses_nothing_acknowledged";
+    if let Some(path) = child_store() {
+        return write_until_the_disk_is_full(&path);
+    }
+    // The log, a table of a flush, or the MANIFEST is what meets the limit first.
+    for blocks in [4, 64, 700] {
+        let directory = tempfile::tempdir()?;
+        let path = directory.path().join("store");
+        drop(medium_rows(&path)?);
+        let output = child_with_file_limit(TEST, &path, blocks)?.output()?;
+        let said = String::from_utf8_lossy(&output.stdout);
+        assert!(output.status.success(), "{blocks}: the child failed: {said}");
+        let acknowledged = said.lines().find_map(|line| line.strip_prefix("acknowledged "));
+        let acknowledged: usize = acknowledged.ok_or("the child has not reported")?.parse()?;
+        let store = Store::open(&path, &FAMILIES)?;
+        let found = rows(store.scan(POINTS, b"", None))?.len();
+        assert!(found == acknowledged || found == acknowledged + 1, "{found} of {acknowledged} are there");
+        store.commit(puts("z=1"), Durability::Strict)?;
+        store.compact()?;
+        assert_eq!(rows(store.scan(POINTS, b"", None))?.len(), found + 1);
+    }
+    Ok(())
+}
+
+fn medium_rows(path: &std::path::Path) -> Result<Store, Box<dyn std::error::Error>> {
+    let store = Store::create(path, &FAMILIES)?;
+    store.commit(puts("a=1 b=2 c=3"), Durability::Strict)?;
+    Ok(store)
+}
+
+/// Commits and compacts by turns until the first failure, and reports the number of rows acknowledged.
+fn write_until_the_disk_is_full(path: &std::path::Path) -> Outcome {
+    let mut acknowledged = 3;
+    match Store::open(path, &FAMILIES) {
+        // Opening writes too, and may already be more than there is room for.
+        Err(error) => assert!(error.to_string().contains("File too large"), "{error}"),
+        Ok(store) => {
+            let value: Vec<u8> =
+                (0..20_000_u32).map(|n| n.wrapping_mul(2_654_435_761).to_be_bytes()[0]).collect();
+            for n in 0..1000_u32 {
+                let mut batch = Batch::default();
+                batch.put(POINTS, &n.to_be_bytes(), &value);
+                let committed = store.commit(batch, Durability::Strict);
+                if let Err(error) = committed {
+                    let is_clear = error.to_string().contains("File too large");
+                    assert!(is_clear || matches!(error, CommitError::Poisoned { .. }), "{error}");
+                    break;
+                }
+                acknowledged += 1;
+                if n % 16 == 15
+                    && let Err(error) = store.compact()
+                {
+                    assert!(error.to_string().contains("File too large"), "{error}");
+                    break;
+                }
+            }
+            assert!(acknowledged < 900, "the limit has no effect");
+            assert_eq!(store.get(POINTS, b"b")?, Some(b"2".to_vec()), "reads go on");
+            assert_eq!(rows(store.scan(POINTS, b"", None))?.len(), acknowledged);
+            assert!(store.free_bytes().is_some_and(|bytes| bytes > 0));
+        }
+    }
+    writeln!(stdout(), "\nacknowledged {acknowledged}")?;
+    Ok(())
+}

@@ -5,7 +5,7 @@ use std::fs::{self, OpenOptions};
 use std::io::{BufRead, BufReader, Write, stdout};
 use std::path::Path;
 
-use dehub_store::{Batch, Durability, Store};
+use dehub_store::{Batch, Durability, OpenError, Store};
 
 use crate::support::{FAMILIES, Outcome, PAYLOADS, POINTS, child, child_store, files, rows};
 
@@ -122,5 +122,135 @@ fn truncated_log_opens_with_a_prefix_of_the_commits() -> Outcome {
     assert_eq!(found[1], COMMITS - 1, "one byte takes one commit");
     assert!(found.is_sorted_by(|longer, shorter| longer >= shorter), "{found:?}");
     assert_eq!(found.last(), Some(&0));
+    Ok(())
+}
+
+#[test]
+fn store_killed_again_and_again_always_opens() -> Outcome {
+    const KILLS: u32 = 48;
+    const TEST: &str = "crashing::store_killed_again_and_again_always_opens";
+    if let Some(path) = child_store() {
+        return commit_and_compact(&path);
+    }
+    let directory = tempfile::tempdir()?;
+    let path = directory.path().join("store");
+    drop(Store::create(&path, &FAMILIES)?);
+    let mut total = 0;
+    for kill in 0..KILLS {
+        // From the middle of an opening to the middle of a flush: no two children get equally far.
+        let wanted = if kill % 4 == 0 { 0 } else { total + kill % 7 };
+        let acknowledged = acknowledged_before_kill(TEST, &path, wanted)?;
+        total = whole_commits(&path)?;
+        assert!(total >= acknowledged, "kill {kill}: {acknowledged} were acknowledged, {total} are there");
+    }
+    assert!(total > KILLS, "children get on: {total}");
+    Ok(())
+}
+
+/// Continues where the store ends, with flushes and compactions beside the commits.
+fn commit_and_compact(path: &Path) -> Outcome {
+    // The parent may kill from here on.
+    writeln!(stdout(), "\nacknowledged 0")?;
+    let store = Store::open(path, &FAMILIES)?;
+    let first = u32::try_from(store.scan(POINTS, b"", None).count())?;
+    std::thread::scope(|scope| -> Outcome {
+        let compacting = scope.spawn(|| -> Result<(), dehub_store::CompactError> {
+            loop {
+                store.compact()?;
+            }
+        });
+        for n in first..COMMITS_MAX {
+            let durability = if n % 3 == 0 { Durability::Strict } else { Durability::Relaxed };
+            commit(&store, n, durability)?;
+            writeln!(stdout(), "\nacknowledged {}", n + 1)?;
+        }
+        Err(format!("nobody killed this process: {:?}", compacting.join()).into())
+    })
+}
+
+/// More than the write buffer takes, so that the points go to a table and a new log begins, while the payloads, which
+/// are few, keep the old log alive.
+const LARGE_COMMITS: u32 = 80;
+
+fn commit_large_points(path: &Path) -> Outcome {
+    let store = Store::open(path, &FAMILIES)?;
+    for n in 0..LARGE_COMMITS {
+        let mut batch = Batch::default();
+        batch.put(POINTS, &n.to_be_bytes(), &vec![n as u8; 1024 * 1024]);
+        batch.put(PAYLOADS, &n.to_be_bytes(), b"payload");
+        store.commit(batch, Durability::Relaxed)?;
+    }
+    // The table is there, so the log that it came from is not needed for the points.
+    while files(path, ".sst")?.is_empty() {
+        std::thread::yield_now();
+    }
+    writeln!(stdout(), "\nacknowledged {LARGE_COMMITS}")?;
+    stdout().flush()?;
+    loop {
+        std::thread::park();
+    }
+}
+
+#[test]
+fn store_with_several_logs_opens_whole_and_damage_to_the_older_one_is_named() -> Outcome {
+    const TEST: &str = "crashing::store_with_several_logs_opens_whole_and_damage_to_the_older_one_is_named";
+    if let Some(path) = child_store() {
+        return commit_large_points(&path);
+    }
+    let directory = tempfile::tempdir()?;
+    let path = directory.path().join("store");
+    drop(Store::create(&path, &FAMILIES)?);
+    assert_eq!(acknowledged_before_kill(TEST, &path, LARGE_COMMITS)?, LARGE_COMMITS);
+    let logs = files(&path, ".log")?;
+    assert!(logs.len() > 1, "{logs:?}");
+    let bytes = fs::read(&logs[0])?;
+    let mut flipped = bytes.clone();
+    flipped[bytes.len() / 2] ^= 1;
+    let mut holed = bytes.clone();
+    holed.drain(bytes.len() / 2..bytes.len() / 2 + 32 * 1024);
+    for damaged in [&flipped, &holed, &bytes[..bytes.len() - 1].to_vec(), &bytes[..40_000].to_vec()] {
+        fs::write(&logs[0], damaged)?;
+        let error = Store::open(&path, &FAMILIES).expect_err("the older log is damaged");
+        let names_it = matches!(&error, OpenError::Corrupt { file: Some(file), .. } if file.ends_with(logs[0].file_name().unwrap_or_default()));
+        assert!(names_it, "{error}");
+    }
+    fs::write(&logs[0], bytes)?;
+    assert_eq!(whole_commits(&path)?, LARGE_COMMITS);
+    Ok(())
+}
+
+#[test]
+fn zeros_after_the_last_record_are_space_and_nothing_is_lost() -> Outcome {
+    for zeros in [1, 6, 7, 100, 4096, 40_000, 100_000] {
+        let directory = tempfile::tempdir()?;
+        let path = directory.path().join("store");
+        let store = Store::create(&path, &FAMILIES)?;
+        (0..300).try_for_each(|n| commit(&store, n, Durability::Relaxed))?;
+        store.sync()?;
+        drop(store);
+        let log = files(&path, ".log")?.pop().ok_or("there is a log")?;
+        let length = fs::metadata(&log)?.len();
+        OpenOptions::new().write(true).open(&log)?.set_len(length + zeros)?;
+        assert_eq!(whole_commits(&path)?, 300, "{zeros}");
+    }
+    Ok(())
+}
+
+#[test]
+fn pages_that_did_not_arrive_before_a_power_cut_are_a_torn_end() -> Outcome {
+    let directory = tempfile::tempdir()?;
+    let path = directory.path().join("store");
+    let store = Store::create(&path, &FAMILIES)?;
+    (0..3).try_for_each(|n| commit(&store, n, Durability::Strict))?;
+    let mut batch = Batch::default();
+    batch.put(POINTS, &3_u32.to_be_bytes(), &[7; 20_000]);
+    batch.put(PAYLOADS, &3_u32.to_be_bytes(), b"payload");
+    store.commit(batch, Durability::Relaxed)?;
+    drop(store);
+    let log = files(&path, ".log")?.pop().ok_or("there is a log")?;
+    let mut bytes = fs::read(&log)?;
+    bytes[8192..].fill(0);
+    fs::write(&log, bytes)?;
+    assert_eq!(whole_commits(&path)?, 3);
     Ok(())
 }

@@ -32,7 +32,7 @@ fn check<T: PartialEq + std::fmt::Debug>(answer: Result<T, ReadError>, right: &T
 /// Commits and reads everything, and returns the number of commits acknowledged and of errors seen.
 fn run(store: &Store, into: &std::path::Path) -> Result<(usize, u32), Box<dyn Error>> {
     let (mut acknowledged, mut errors) = (0, 0);
-    for n in 1..STATES.len() {
+    for (n, state) in STATES.iter().enumerate().skip(1) {
         let durability = if n % 2 == 0 { Durability::Strict } else { Durability::Relaxed };
         match store.commit(batch(n), durability) {
             Ok(()) => acknowledged = n,
@@ -44,7 +44,7 @@ fn run(store: &Store, into: &std::path::Path) -> Result<(usize, u32), Box<dyn Er
         if store.is_poisoned() {
             continue;
         }
-        let state = table(STATES[n]);
+        let state = table(state);
         let right: Vec<Option<Vec<u8>>> = ["a", "d"]
             .iter()
             .map(|key| {

@@ -2,6 +2,7 @@
 
 mod committing;
 mod crashing;
+mod damage;
 #[cfg(debug_assertions)]
 mod fail_points;
 mod faults;

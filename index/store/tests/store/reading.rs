@@ -4,9 +4,11 @@ use std::fs;
 use std::path::Path;
 use std::sync::Arc;
 
-use dehub_store::{Batch, Blame, Durability, Family, OpenError, OwnedView, ReadError, Scan, Store, View};
+use dehub_store::{
+    Batch, Blame, Durability, Family, FamilySize, OpenError, OwnedView, ReadError, Scan, Store, View,
+};
 
-use crate::support::{FAMILIES, Outcome, PAYLOADS, POINTS, files, media, puts, rows, table};
+use crate::support::{FAMILIES, Outcome, PAYLOADS, POINTS, files, media, puts, rows, store_with, table};
 
 #[test]
 fn store_is_shared_between_threads() {
@@ -176,10 +178,42 @@ fn size_on_disk_grows_with_the_data_and_shrinks_when_it_is_deleted_and_compacted
         assert!(full >= empty + 100_000 * 8);
         let mut batch = Batch::default();
         batch.delete_range(POINTS, b"", &[0xff; 5]);
-        store.commit(batch, Durability::Relaxed)?;
+        store.commit(batch, Durability::Strict)?;
         store.compact()?;
         assert_eq!(rows(store.scan(POINTS, b"", None))?, table(""));
         assert!(store.bytes_on_disk()? < full / 2);
     }
+    Ok(())
+}
+
+#[test]
+fn verification_counts_the_rows_of_each_family_and_names_a_damaged_file() -> Outcome {
+    for medium in media()? {
+        let store = medium.store_with("a=1 b=22")?;
+        let mut batch = puts("c=333");
+        batch.put(PAYLOADS, b"a", b"payload");
+        store.commit(batch, Durability::Relaxed)?;
+        let size = |family, rows, bytes| FamilySize { family, rows, bytes };
+        assert_eq!(store.verify()?, [size(POINTS, 3, 9), size(PAYLOADS, 1, 8)]);
+    }
+    let directory = tempfile::tempdir()?;
+    let path = directory.path().join("store");
+    let store = store_with(&path, "a=1")?;
+    let mut batch = Batch::default();
+    (0..20_000_u32).for_each(|n| batch.put(POINTS, &n.to_be_bytes(), &n.to_le_bytes()));
+    store.commit(batch, Durability::Strict)?;
+    let compacted = store.compact()?;
+    assert!(compacted.after < compacted.before, "{compacted:?}: the log is gone");
+    drop(store);
+    let table = files(&path, ".sst")?.remove(0);
+    damage_the_middle(&table)?;
+    let error = Store::open(&path, &FAMILIES)?.verify().expect_err("a block does not match its checksum");
+    let file = fs::canonicalize(&table)?;
+    assert!(error.to_string().contains(&*file.to_string_lossy()), "{error}");
+    let ReadError::Corrupt { file: Some(found), offset: Some(offset), .. } = error else {
+        return Err("the error says where".into());
+    };
+    assert_eq!(found, file);
+    assert!(offset < fs::metadata(&table)?.len() / 3, "the block begins before the changed byte: {offset}");
     Ok(())
 }
