@@ -107,6 +107,7 @@ fn read_points(state: &mut State, store: &Store) -> Result<(), ReadError> {
             return Err(damaged(IDS, format!("row {row} has no vector or two ids")).into());
         }
     }
+    state.clear_dead_chunks(0..state.vectors.chunk_count());
     Ok(())
 }
 
@@ -128,22 +129,26 @@ fn read_vectors(state: &mut State, store: &Store) -> Result<RowSet, ReadError> {
     for pieces in pieces.chunks(rayon::current_num_threads()) {
         let read = pieces.par_iter().map(|rows| read_piece(store, rows.clone(), dim));
         for (numbers, rows) in read.collect::<Result<Vec<_>, ReadError>>()? {
-            numbers.chunks_exact(dim).for_each(|vector| state.push_stored(vector));
-            rows.into_iter().for_each(|row| _ = kept.insert(row));
+            for (vector, row) in numbers.chunks_exact(dim).zip(rows) {
+                state.push_gone((row - state.row_count()) as usize);
+                state.push_stored(vector);
+                kept.insert(row);
+            }
         }
     }
+    state.push_gone((end - state.row_count()) as usize);
     Ok(kept)
 }
 
-/// The vectors of some rows one after the other, zeros where there is none, and the rows that have one.
+/// The vectors of those of some rows that have one, one after the other, and these rows.
 fn read_piece(store: &Store, rows: Range<u32>, dim: usize) -> Result<(Vec<f32>, Vec<u32>), ReadError> {
-    let mut numbers = vec![0.0; rows.len() * dim];
-    let mut found = Vec::with_capacity(rows.len());
+    let (mut numbers, mut found) = (Vec::new(), Vec::new());
     for item in store.scan(VECTORS, &row_key(rows.start), Some(&row_key(rows.end))) {
         let (key, value) = item?;
         let row = read_u32(VECTORS, &key)?;
-        let place = (row - rows.start) as usize;
-        read_vector_to(VECTORS, &value, &mut numbers[place * dim..][..dim])?;
+        let place = numbers.len();
+        numbers.resize(place + dim, 0.0);
+        read_vector_to(VECTORS, &value, &mut numbers[place..])?;
         found.push(row);
     }
     Ok((numbers, found))
@@ -271,7 +276,7 @@ fn read_column(
             return Err(damaged(STATES, format!("set {number} has a state for row {row}")).into());
         }
         // Rows of deleted points have no state.
-        (next..row).for_each(|_| column.push_gone());
+        column.push_gone(row.saturating_sub(next) as usize);
         let point = statistic.decode(&value)?;
         if !point.is_within(record.absorbed as usize) {
             return Err(
@@ -281,7 +286,7 @@ fn read_column(
         column.push(statistic.value(&point, &bank.vectors), point.largest());
         next = row + 1;
     }
-    (next..state.row_count()).for_each(|_| column.push_gone());
+    column.push_gone((state.row_count() - next) as usize);
     let potentials =
         statistic.has_potentials().then(|| read_potentials(store, number, record.absorbed as usize));
     let potentials = potentials.transpose()?.map(Arc::new);

@@ -17,6 +17,7 @@ mod guards;
 mod live;
 mod made;
 mod model;
+mod overwriting;
 mod quarantine;
 mod reference;
 mod refusing;
