@@ -20,7 +20,8 @@ use crate::state::State;
 use crate::write::{Draft, FitInput, unknown_bank};
 use crate::{
     BankUpdate, Calibration, CollectionConfig, Correction, DefaultCorrection, EntryInput, EntrySelector,
-    HubRule, LiveBank, Name, OpenError, PointInput, Receipt, Snapshot, Upserted, WriteError, open,
+    HubRule, LiveBank, Name, OpenError, OpenPhase, OpenProgress, PointInput, Receipt, Snapshot, Upserted,
+    WriteError, open,
 };
 
 /// A durable, searchable collection.
@@ -53,9 +54,10 @@ impl Collection {
     }
 
     /// Opens the collection in `path` as its last acknowledged write left it.
-    pub(crate) fn open(path: &Path) -> Result<Collection, OpenError> {
+    pub(crate) fn open(path: &Path, progress: &OpenProgress) -> Result<Collection, OpenError> {
+        progress.begin(OpenPhase::Store, 0);
         let store = Store::open(&store_path(path), &FAMILIES)?;
-        let state = open::load(path, &store)?;
+        let state = open::load(path, &store, progress)?;
         let pending = pending::read_all(&store);
         let pending = pending.map_err(|source| OpenError::Read { path: path.to_owned(), source })?;
         Ok(Collection::serve(path, store, state, pending))

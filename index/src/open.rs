@@ -23,8 +23,8 @@ use crate::record::{
 use crate::row_set::RowSet;
 use crate::state::{Fitting, Set, State};
 use crate::{
-    Calibration, CollectionConfig, DefaultCorrection, HubRule, LiveBank, Name, OpenError, ReadError,
-    WEIGHT_MAX, graph_file,
+    Calibration, CollectionConfig, DefaultCorrection, HubRule, LiveBank, Name, OpenError, OpenPhase,
+    OpenProgress, ReadError, WEIGHT_MAX, graph_file,
 };
 
 /// Rows whose vectors one thread reads at once, of 4,096 dimensions at most 64 MiB.
@@ -32,7 +32,8 @@ const PIECE: u32 = 4096;
 const PIECE_ROWS: usize = PIECE as usize;
 
 /// Reads everything but ids, payloads and texts, and checks that it fits together.
-pub(crate) fn load(path: &Path, store: &Store) -> Result<State, OpenError> {
+pub(crate) fn load(path: &Path, store: &Store, progress: &OpenProgress) -> Result<State, OpenError> {
+    progress.begin(OpenPhase::Points, 0);
     let (config, identity) = read_config(path, store)?;
     let mut state = State::new(config, identity);
     fill(&mut state, store).map_err(|source| OpenError::Read { path: path.to_owned(), source })?;
