@@ -65,6 +65,14 @@ impl Column {
         self.lists.iter_mut().for_each(|lists| lists.values.clear_chunk(chunk));
     }
 
+    /// Whether two columns have the same numbers of a row, bit for bit.
+    pub(crate) fn is_same(&self, other: &Column, row: u32) -> bool {
+        let value = |column: &Column| column.values.at(row as usize).to_bits();
+        self.center.to_bits() == other.center.to_bits()
+            && value(self) == value(other)
+            && self.list(row) == other.list(row)
+    }
+
     /// How many chunks of it take memory.
     pub(crate) fn resident_chunks(&self) -> usize {
         self.values.resident_chunks() + self.lists.as_ref().map_or(0, |lists| lists.values.resident_chunks())

@@ -66,7 +66,7 @@ impl Collection {
     }
 
     /// Makes one segment of the points with these rows, and puts it in the place of those over them.
-    fn freeze_rows(&self, snapshot: &Snapshot, rows: &Range<u32>) -> Result<(), WriteError> {
+    pub(crate) fn freeze_rows(&self, snapshot: &Snapshot, rows: &Range<u32>) -> Result<(), WriteError> {
         let identity = self.lock().identity;
         let quantization = snapshot.config().graph.quantization;
         let frozen = if snapshot.live.count(rows.clone()) == 0 {

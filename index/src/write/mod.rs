@@ -11,6 +11,7 @@ mod points;
 mod prepared;
 mod quantization;
 mod quarantine;
+mod rebuilt;
 mod refit;
 mod sets;
 
@@ -33,6 +34,7 @@ pub(crate) use banks::unknown_bank;
 pub use corrections::FitInput;
 pub(crate) use corrections::banks_of;
 pub(crate) use prepared::Prepared;
+pub(crate) use refit::fit_lists;
 
 /// Hidden data is committed in pieces of this size, a small part of the store's limit.
 pub(crate) const PIECE_BYTES: usize = 32 * 1024 * 1024;
