@@ -229,7 +229,9 @@ pub(crate) fn map(
     let mapped = open(&folder.join(name.text()), &name, identity, config);
     mapped.map_err(|error| match error {
         GraphFileError::Segment(SegmentError::Io(error)) => error,
-        GraphFileError::Segment(_) | GraphFileError::Strange(_) | GraphFileError::Newer { .. } => io::Error::other(error),
+        GraphFileError::Segment(_) | GraphFileError::Strange(_) | GraphFileError::Newer { .. } => {
+            io::Error::other(error)
+        }
     })
 }
 
@@ -300,7 +302,8 @@ mod tests {
         let vector = |row: u32| vectors[row as usize].as_slice();
         let points = Points { metric: Metric::Dot, dim: 3, groups: &groups, vector: &vector };
         let code = quantization.code();
-        let options = BuildOptions { m: 2, code, covered: 24, identity: 7, sequence: 5, ..BuildOptions::default() };
+        let options =
+            BuildOptions { m: 2, code, covered: 24, identity: 7, sequence: 5, ..BuildOptions::default() };
         let path = path(folder, &(0..24), quantization);
         build(&points, &options).write(&path).expect("writable");
         path

@@ -165,7 +165,11 @@ fn read_piece(store: &View<'_>, rows: Range<u32>, dim: usize) -> Result<(Vec<f32
     Ok((numbers, found))
 }
 
-pub(crate) fn read_banks(state: &mut State, store: &View<'_>, progress: &OpenProgress) -> Result<(), ReadError> {
+pub(crate) fn read_banks(
+    state: &mut State,
+    store: &View<'_>,
+    progress: &OpenProgress,
+) -> Result<(), ReadError> {
     let dim = state.config.dim.get();
     let banks = store.scan(BANKS, &[], None).collect::<Result<Vec<_>, _>>()?;
     progress.begin(OpenPhase::Banks, banks.len() as u64);
@@ -230,7 +234,11 @@ pub(crate) fn read_corrections(state: &mut State, store: &View<'_>) -> Result<()
     Ok(())
 }
 
-pub(crate) fn read_sets(state: &mut State, store: &View<'_>, progress: &OpenProgress) -> Result<(), ReadError> {
+pub(crate) fn read_sets(
+    state: &mut State,
+    store: &View<'_>,
+    progress: &OpenProgress,
+) -> Result<(), ReadError> {
     let sets = store.scan(SETS, &[], None).collect::<Result<Vec<_>, _>>()?;
     progress.begin(OpenPhase::Corrections, sets.len() as u64);
     for (key, value) in sets {

@@ -35,15 +35,23 @@ pub(crate) fn find_orphans(view: &View<'_>, state: &State) -> Result<Orphans, Re
     let tables: BTreeSet<u32> = state.banks.values().filter_map(|bank| bank.table).collect();
     let mut orphans = Orphans::default();
     for (place, (family, named)) in NUMBERED.into_iter().zip([&sets, &sets, &banks, &tables]).enumerate() {
-        for item in view.scan(family, &[], None) {
-            let (key, value) = item?;
+        let mut next = Some(0);
+        while let Some(from) = next {
+            let Some(item) = view.scan(family, &pair_key(from, 0), None).next() else { break };
+            let (key, _) = item?;
             let first = key.get(..4).ok_or_else(|| damaged(family, "a key without a number"))?;
             let number = read_u32(family, first)?;
-            if !named.contains(&number) {
+            next = number.checked_add(1);
+            if named.contains(&number) {
+                continue;
+            }
+            let end = next.map(|next| pair_key(next, 0));
+            for item in view.scan(family, &pair_key(number, 0), end.as_ref().map(<[u8; 8]>::as_slice)) {
+                let (key, value) = item?;
                 orphans.records += 1;
                 orphans.bytes += (key.len() + value.len()) as u64;
-                orphans.numbers.insert((place, number));
             }
+            orphans.numbers.insert((place, number));
         }
     }
     Ok(orphans)

@@ -60,7 +60,11 @@ impl Segments {
     pub(crate) fn due(&self, live: &RowSet, end: u32, config: &CollectionConfig) -> Option<Range<u32>> {
         if !config.wants_graph(live.len()) {
             // No new segment, but one whose points are all gone goes too.
-            return self.iter().map(|frozen| &frozen.rows).find(|rows| live.has_none((*rows).clone())).cloned();
+            return self
+                .iter()
+                .map(|frozen| &frozen.rows)
+                .find(|rows| live.has_none((*rows).clone()))
+                .cloned();
         }
         let run = |(rows, frozen): (Range<u32>, Option<&Frozen>)| {
             let live = live.count(rows.clone());

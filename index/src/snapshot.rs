@@ -16,8 +16,8 @@ use crate::record::{
 use crate::row_set::RowSet;
 use crate::segments::Segments;
 use crate::{
-    BankInfo, Calibration, CalibrationSubject, CollectionConfig, Column, Correction, DefaultCorrection, EntryInput,
-    HeldPoint, HubRule, LiveBank, Name, Point, ReadError, machine,
+    BankInfo, Calibration, CalibrationSubject, CollectionConfig, Column, Correction, DefaultCorrection,
+    EntryInput, HeldPoint, HubRule, LiveBank, Name, Point, ReadError, machine,
 };
 
 /// An immutable state of a collection, after some commit and before the next.

@@ -407,8 +407,9 @@ impl State {
                     | Statistic::CentroidPull { .. }
                     | Statistic::Largest { .. } => return false,
                 };
-                let near =
-                    |(a, b): (f64, f64)| (a - b).abs() <= steepness.abs() * slack + SUM_SLACK * (1.0 + a.abs());
+                let near = |(a, b): (f64, f64)| {
+                    (a - b).abs() <= steepness.abs() * slack + SUM_SLACK * (1.0 + a.abs())
+                };
                 let (own, other) = (own.fold().ln(), other.fold().ln());
                 own.is_some() == other.is_some() && own.zip(other).is_none_or(near)
             }

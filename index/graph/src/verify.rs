@@ -66,7 +66,8 @@ impl Segment {
         let term = match self.metric() {
             Metric::Cosine | Metric::Dot => 0.0,
             Metric::Euclidean => {
-                let left_out = if projected.is_some() { dot(&moved, &moved) - dot(coded, coded) } else { 0.0 };
+                let left_out =
+                    if projected.is_some() { dot(&moved, &moved) - dot(coded, coded) } else { 0.0 };
                 -(coded_square(kind, row, scale) + left_out.max(0.0)) / 2.0
             }
         };

@@ -4,9 +4,9 @@ use dehub_graph::{Raw, Segment, Width};
 use dehub_vector::Metric;
 
 use super::Verifier;
+use crate::ReadError;
 use crate::graph_file::{self, Owner};
 use crate::segments::Frozen;
-use crate::ReadError;
 
 /// Points of a segment that are searched for by their own vectors.
 const SAMPLED: usize = 64;

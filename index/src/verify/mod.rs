@@ -9,13 +9,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Display;
 use std::ops::Range;
 use std::path::Path;
-use std::sync::Arc;
 
 use dehub_store::{Family, View};
 
 use crate::open::{read_banks, read_choices, read_corrections, read_sets};
 use crate::orphans::{Orphans, find_orphans};
-use crate::record::{CALIBRATION_KEY, COUNTERS_KEY, FAMILIES, META, from_json};
+use crate::record::{CALIBRATION_KEY, COUNTERS_KEY, Counters, FAMILIES, META, from_json};
 use crate::state::State;
 use crate::{Calibration, Collection, Name, OpenProgress, ReadError};
 
@@ -150,7 +149,13 @@ impl VerifyReport {
         self.differences() == 0
     }
 
-    fn differ(&mut self, family: &'static str, place: impl Display, wanted: impl Display, found: impl Display) {
+    fn differ(
+        &mut self,
+        family: &'static str,
+        place: impl Display,
+        wanted: impl Display,
+        found: impl Display,
+    ) {
         let Some(check) = self.checks.last_mut() else { return };
         check.differences += 1;
         if check.first.len() < FIRST {
@@ -253,7 +258,7 @@ impl Verifier<'_> {
 
     fn counters(&mut self) -> Result<(), ReadError> {
         let stored = self.view.get(META, COUNTERS_KEY)?;
-        let stored = stored.map_or(Ok(Default::default()), |bytes| from_json(META, &bytes))?;
+        let stored = stored.map_or(Ok(Counters::default()), |bytes| from_json(META, &bytes))?;
         let own = self.state.counters;
         self.report.looked_at(4);
         if stored != own {
@@ -285,9 +290,7 @@ impl Verifier<'_> {
                     bank.weight(slot) == fresh.weight(slot)
                         && bank.vectors.row(slot as usize) == fresh.vectors.row(slot as usize)
                 };
-                bank.record() == fresh.record()
-                    && bank.by_id == fresh.by_id
-                    && bank.live_from(0).all(same)
+                bank.record() == fresh.record() && bank.by_id == fresh.by_id && bank.live_from(0).all(same)
             });
             if !is_same {
                 self.report.differ("banks", name, "the entries in memory", "others");
@@ -304,7 +307,8 @@ impl Verifier<'_> {
         own: &BTreeMap<Name, T>,
         fresh: impl Fn(&State) -> &BTreeMap<Name, T>,
     ) {
-        let more: Vec<Name> = fresh(&self.fresh).keys().filter(|name| !own.contains_key(*name)).cloned().collect();
+        let more: Vec<Name> =
+            fresh(&self.fresh).keys().filter(|name| !own.contains_key(*name)).cloned().collect();
         more.into_iter().for_each(|name| self.report.differ(family, name, "no record", "one"));
     }
 
@@ -318,7 +322,9 @@ impl Verifier<'_> {
             if self.state.serve(name, record).is_none() {
                 self.report.differ("corrections", name, "all its parts", "one is missing");
             }
-            if record.sequence > self.state.counters.sequence || record.floors.iter().any(|it| !it.is_finite()) {
+            if record.sequence > self.state.counters.sequence
+                || record.floors.iter().any(|it| !it.is_finite())
+            {
                 let wanted = "a version of a commit there is, with finite floors";
                 self.report.differ("corrections", name, wanted, format!("{record:?}"));
             }
@@ -359,7 +365,8 @@ impl Verifier<'_> {
         let own: BTreeSet<u32> = self.state.sets.keys().copied().collect();
         let fresh: BTreeSet<u32> = self.fresh.sets.keys().copied().collect();
         for number in own.symmetric_difference(&fresh) {
-            let (wanted, found) = if own.contains(number) { ("a record", "none") } else { ("no record", "one") };
+            let (wanted, found) =
+                if own.contains(number) { ("a record", "none") } else { ("no record", "one") };
             self.report.differ("sets", number, wanted, found);
         }
         Ok(())

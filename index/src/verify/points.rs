@@ -3,14 +3,14 @@
 use dehub_vector::PointId;
 
 use super::Verifier;
+use crate::ReadError;
 use crate::pending::PendingRecord;
 use crate::quarantine::HeldRecord;
 use crate::record::{
-    HELD_PREFIX, IDS, META, PENDING_PREFIX, POINTS, VECTORS, from_json, id_key, read_id, read_point, read_u32,
-    read_vector,
+    HELD_PREFIX, IDS, META, PENDING_PREFIX, POINTS, VECTORS, from_json, id_key, read_id, read_point,
+    read_u32, read_vector,
 };
 use crate::row_set::RowSet;
-use crate::ReadError;
 
 impl Verifier<'_> {
     pub(super) fn points(&mut self) -> Result<(), ReadError> {

@@ -74,7 +74,8 @@ impl Verifier<'_> {
             (least, most) = (f64::min(least, value), f64::max(most, value));
         }
         let far = CENTER_SPREADS * (most - least) + CENTER_BESIDE;
-        let is_near = if !statistic.is_centred() { center == 0.0 } else { (center - sum / count).abs() <= far };
+        let is_near =
+            if !statistic.is_centred() { center == 0.0 } else { (center - sum / count).abs() <= far };
         if !center.is_finite() || count > 0.0 && !is_near {
             let wanted = if statistic.is_centred() { sum / count } else { 0.0 };
             self.report.differ("sets", number, format!("a centre near {wanted}"), center);
@@ -82,7 +83,12 @@ impl Verifier<'_> {
     }
 
     /// The states of all rows against those of a fit over the entries that were absorbed.
-    fn states(&mut self, bank: &Bank, absorbed: Range<usize>, columns: &[Fitted<'_>]) -> Result<(), ReadError> {
+    fn states(
+        &mut self,
+        bank: &Bank,
+        absorbed: Range<usize>,
+        columns: &[Fitted<'_>],
+    ) -> Result<(), ReadError> {
         if columns.is_empty() {
             return Ok(());
         }
@@ -94,7 +100,8 @@ impl Verifier<'_> {
             own_entry: &|row| own.get(&row).copied(),
         };
         let fit_bank = bank.fit(state.config.metric);
-        let longest = bank.live_from(0).map(|slot| length(bank.vectors.row(slot as usize))).fold(0.0, f32::max);
+        let longest =
+            bank.live_from(0).map(|slot| length(bank.vectors.row(slot as usize))).fold(0.0, f32::max);
         let plain: Vec<Statistic> =
             columns.iter().filter(|it| it.potentials.is_none()).map(|it| it.statistic).collect();
         for first in (0..state.row_count()).step_by(PIECE_ROWS as usize) {
@@ -111,7 +118,8 @@ impl Verifier<'_> {
                     Some(_) if state.live.has_none(rows.clone()) => Vec::new(),
                     Some(potentials) => {
                         let bank = FitBank { potentials: Some(potentials), ..fit_bank };
-                        let fitted = fit_rows(&points, span.clone(), bank, absorbed.clone(), &[fitted.statistic]);
+                        let fitted =
+                            fit_rows(&points, span.clone(), bank, absorbed.clone(), &[fitted.statistic]);
                         fitted.into_iter().flatten().collect()
                     }
                 };
@@ -151,7 +159,8 @@ impl Verifier<'_> {
                 self.report.differ("states", place(number, row), format!("{statistic} {wanted}"), found);
             }
         }
-        let missing: Vec<u32> = self.state.live.within(rows.clone()).filter(|&row| !seen.contains(row)).collect();
+        let missing: Vec<u32> =
+            self.state.live.within(rows.clone()).filter(|&row| !seen.contains(row)).collect();
         for row in missing {
             self.report.differ("states", place(number, row), "a state", "none");
         }
@@ -162,7 +171,8 @@ impl Verifier<'_> {
     pub(super) fn gates(&mut self) -> Result<(), ReadError> {
         let state = self.state;
         for (&number, set) in &state.sets {
-            let (Fitting::Gate { activation, rows }, Some(bank)) = (&set.fitted, state.banks.get(&set.bank)) else {
+            let (Fitting::Gate { activation, rows }, Some(bank)) = (&set.fitted, state.banks.get(&set.bank))
+            else {
                 continue;
             };
             let own = self.own_rows(bank)?;
@@ -227,9 +237,11 @@ fn slack(metric: Metric, vector: &[f32], longest: f32) -> f64 {
     let own = length(vector);
     let halves = match metric {
         Metric::Cosine | Metric::Dot => 0.0,
-        Metric::Euclidean => 4.0 * f32::EPSILON * (own * own + longest * longest)
-            + product_error(vector.len(), own, own)
-            + product_error(vector.len(), longest, longest),
+        Metric::Euclidean => {
+            4.0 * f32::EPSILON * (own * own + longest * longest)
+                + product_error(vector.len(), own, own)
+                + product_error(vector.len(), longest, longest)
+        }
     };
     f64::from(2.0 * product_error(vector.len(), own, longest) + halves)
 }

@@ -123,7 +123,7 @@ impl<'a> Draft<'a> {
     ) -> Result<Activation, WriteError> {
         match &mut self.prepared {
             Some(prepared) => prepared.lists(points, bank, slots, k),
-            None => Ok(refit::fit_lists(points, 0, bank.0, bank.1, slots, k)),
+            None => Ok(fit_lists(points, 0, bank.0, bank.1, slots, k)),
         }
     }
 

@@ -114,7 +114,7 @@ fn the_newest_two_files_that_were_set_aside_are_kept() {
 }
 
 /// Corrects the checksums of the sections and of the header.
-fn sum_anew(file: &mut [u8]) {
+pub(crate) fn sum_anew(file: &mut [u8]) {
     const HEADER: usize = 512;
     const TABLE: usize = 64;
     let number = |file: &[u8], at: usize| {

@@ -25,5 +25,6 @@ mod reopening;
 mod scanning;
 mod scored;
 mod segments;
+mod verifying;
 mod walking;
 mod wordnet;

@@ -8,13 +8,8 @@ use crate::reference::{bits, full_sort};
 
 const DIM: usize = 6;
 const POINTS: usize = 300;
-const LABELS: [&str; 5] = [
-    "IS(beta=20)",
-    "DualDIS(b1=20,b2=3,k=1)",
-    "CSLS(k=3)",
-    "GC(k=4)",
-    "DisSimLocal(k=2)",
-];
+const LABELS: [&str; 5] =
+    ["IS(beta=20)", "DualDIS(b1=20,b2=3,k=1)", "CSLS(k=3)", "GC(k=4)", "DisSimLocal(k=2)"];
 
 /// The labels whose method takes this metric.
 fn labels(metric: Metric) -> Vec<&'static str> {

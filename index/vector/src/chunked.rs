@@ -153,7 +153,10 @@ mod tests {
         }
         // The last chunk is not full, and stays.
         assert_eq!((matrix.row(767), matrix.row(768)), (&[0.0, 0.0][..], &[768.0, 1.0][..]));
-        assert_eq!((matrix.row(0), matrix.row(256), kept.row(1)), (&[0.0; 2][..], &[256.0, 1.0][..], &[1.0; 2][..]));
+        assert_eq!(
+            (matrix.row(0), matrix.row(256), kept.row(1)),
+            (&[0.0; 2][..], &[256.0, 1.0][..], &[1.0; 2][..])
+        );
         (0..24).for_each(|_| matrix.push(&[5.0, 5.0]));
         matrix.clear_chunk(3);
         matrix.push(&[6.0, 7.0]);
