@@ -320,13 +320,15 @@ mod tests {
             let file = write(folder.path(), quantization);
             let whole = fs::read(&file).expect("it is there");
             assert_eq!(read().iter().len(), 1, "{quantization}");
-            let flips = (0..whole.len()).flat_map(|place| [(place, 0x01), (place, 0xff)]);
+            // The header and its table whole, of the rest every seventh byte.
+            let places = || (0..whole.len()).filter(|&place| place < 512 || place % 7 == 0);
+            let flips = places().flat_map(|place| [(place, 0x01), (place, 0xff)]);
             let flipped = flips.map(|(place, change)| {
                 let mut bytes = whole.clone();
                 bytes[place] ^= change;
                 bytes
             });
-            let cut = (0..whole.len()).map(|len| whole[..len].to_vec());
+            let cut = places().map(|len| whole[..len].to_vec());
             for (step, bytes) in flipped.chain(cut).enumerate() {
                 fs::write(&file, &bytes).expect("writable");
                 assert!(read().is_empty(), "{quantization}: change {step}");

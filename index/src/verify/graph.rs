@@ -1,11 +1,14 @@
 //! Segments against the vectors of their rows.
 
+use std::path::Path;
+use std::sync::PoisonError;
+
 use dehub_graph::{Raw, Segment, Width};
 use dehub_vector::Metric;
 
 use super::Verifier;
 use crate::ReadError;
-use crate::graph_file::{self, Owner};
+use crate::graph_file::{self, GraphFileError, Owner};
 use crate::segments::Frozen;
 
 /// Points of a segment that are searched for by their own vectors.
@@ -28,10 +31,10 @@ impl Verifier<'_> {
         };
         for frozen in state.segments.iter() {
             let before = self.report.differences();
-            let path = graph_file::path(self.folder, &frozen.rows, frozen.quantization);
+            let path = graph_file::path(&self.collection.folder, &frozen.rows, frozen.quantization);
             let file = file_name(&path);
             self.report.looked_at(state.live.count(frozen.rows.clone()) as u64);
-            if let Err(error) = graph_file::check(&path, frozen, &owner) {
+            if let Err(error) = self.file(&path, frozen, &owner) {
                 self.report.differ("graph", &file, "a whole file of this collection", error);
             }
             self.nodes(&file, &frozen.graph);
@@ -40,9 +43,16 @@ impl Verifier<'_> {
                 self.report.repairs.segments.push(frozen.rows.clone());
             }
         }
-        let broken = graph_file::broken(self.folder);
+        let broken = graph_file::broken(&self.collection.folder);
         self.report.set_aside = broken.iter().map(|path| file_name(path)).collect();
         Ok(())
+    }
+
+    /// Reads the file of a segment, unless another segment was put in its place since.
+    fn file(&self, path: &Path, frozen: &Frozen, owner: &Owner<'_>) -> Result<(), GraphFileError> {
+        let _none_is_frozen = self.collection.freezing.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_used = self.collection.lock().segments.iter().any(|used| std::ptr::eq(used, frozen));
+        if is_used { graph_file::check(path, frozen, owner) } else { Ok(()) }
     }
 
     fn nodes(&mut self, file: &str, graph: &Segment) {
@@ -78,6 +88,6 @@ impl Verifier<'_> {
     }
 }
 
-fn file_name(path: &std::path::Path) -> String {
+fn file_name(path: &Path) -> String {
     path.file_name().unwrap_or_default().to_string_lossy().into_owned()
 }

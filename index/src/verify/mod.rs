@@ -8,7 +8,6 @@ mod statistics;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Display;
 use std::ops::Range;
-use std::path::Path;
 
 use dehub_store::{Family, View};
 
@@ -196,7 +195,7 @@ impl Collection {
         fresh.banks.clear();
         fresh.sets.clear();
         fresh.corrections.clear();
-        let mut verifier = Verifier { state: &state, fresh, view: &view, folder: &self.folder, report };
+        let mut verifier = Verifier { collection: self, state: &state, fresh, view: &view, report };
         verifier.section(CheckKind::Store, progress, Verifier::store);
         if verifier.report.is_whole() {
             verifier.section(CheckKind::Counters, progress, Verifier::counters);
@@ -217,11 +216,11 @@ impl Collection {
 
 /// A state, and what the store has of the same moment.
 struct Verifier<'a> {
+    collection: &'a Collection,
     state: &'a State,
     /// The state as far as it was read again.
     fresh: State,
     view: &'a View<'a>,
-    folder: &'a Path,
     report: VerifyReport,
 }
 

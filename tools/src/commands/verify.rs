@@ -53,7 +53,8 @@ fn verify(context: &Context, name: Name, rebuild: bool) -> anyhow::Result<Verifi
         Err(error) => return Err(error.into()),
     };
     let report = check(context, &name, &collection);
-    let has_work = !report.is_whole() || report.orphans.records > 0 || report.is_calibration_due;
+    let is_tended = !report.is_calibration_due && !collection.is_graph_due();
+    let has_work = !report.is_whole() || report.orphans.records > 0 || !is_tended;
     let rebuilt = if rebuild && has_work {
         let bar = context.output.progress("deriving again", None);
         let rebuilt = collection.rebuild(&report);
@@ -177,7 +178,11 @@ fn describe_rebuilt(rebuilt: &Rebuilt) -> String {
     if rebuilt.orphans.records > 0 {
         text += &format!("\n  dropped {} records that nothing names", rebuilt.orphans.records);
     }
-    if text.is_empty() { "\n  nothing that differs is derived".to_owned() } else { text }
+    if text.is_empty() {
+        "\n  nothing but what is measured and frozen as time goes by".to_owned()
+    } else {
+        text
+    }
 }
 
 /// What helps a collection whose records are damaged.

@@ -41,10 +41,15 @@ fn a_whole_collection_is_said_to_be_whole_and_one_with_a_broken_graph_is_rebuilt
     fs::write(&graph, &bytes).expect("writable");
     let told = dehub.json(&["verify", "x"]);
     let name = format!("{}.broken", graph.file_name().expect("a name").to_string_lossy());
-    assert_eq!(told["collections"][0]["set_aside"], json!([name]), "its points are scanned, and all is whole");
+    assert_eq!(
+        told["collections"][0]["set_aside"],
+        json!([name]),
+        "its points are scanned, and all is whole"
+    );
     assert!(files(&dehub, ".bin").is_empty());
-    // Searches are measured again, as there is no graph.
-    dehub.ok(&["verify", "x", "--rebuild"]);
+    let told = dehub.json(&["verify", "x", "--rebuild"]);
+    assert_eq!(told["collections"][0]["after"]["calibration_due"], false, "{told}");
+    assert_eq!(files(&dehub, ".bin"), [graph], "frozen anew");
     let told = dehub.json(&["compact", "x"]);
     let bytes = (&told["collections"][0]["bytes_before"], &told["collections"][0]["bytes_after"]);
     assert!(bytes.0["set_aside"].as_u64() > Some(0), "{told}");
@@ -59,7 +64,10 @@ fn a_collection_that_does_not_open_is_named_with_what_is_damaged_and_what_helps(
     fs::write(store.join("CURRENT"), "nothing\n").expect("writable");
     let ended = dehub.run(&["verify", "x"]);
     assert_eq!(ended.code, 1, "{ended:?}");
-    assert!(ended.stdout.contains("x does not open: ") && ended.stdout.contains("dehub restore x"), "{ended:?}");
+    assert!(
+        ended.stdout.contains("x does not open: ") && ended.stdout.contains("dehub restore x"),
+        "{ended:?}"
+    );
     let ended = dehub.run(&["verify", "--all", "--json"]);
     assert_eq!(ended.code, 1);
     let told: serde_json::Value = serde_json::from_str(&ended.stdout).expect("one JSON object");
