@@ -28,7 +28,10 @@ pub(crate) fn run(context: &Context, command: &Compact) -> anyhow::Result<Outcom
 }
 
 fn to_json(name: &Name, compacted: &Compacted) -> Value {
-    let bytes = |it: &DiskUse| json!({ "store": it.store, "graph": it.graph, "set_aside": it.set_aside, "total": it.total() });
+    let bytes = |&it: &DiskUse| {
+        let DiskUse { store, graph, set_aside } = it;
+        json!({ "store": store, "graph": graph, "set_aside": set_aside, "total": it.total() })
+    };
     json!({
         "collection": name.as_str(),
         "bytes_before": bytes(&compacted.before),

@@ -1,6 +1,6 @@
 //! `dehub verify`.
 
-use dehub_index::{CatalogueError, Check, Collection, GraphBuild, Name, Rebuilt, VerifyReport};
+use dehub_index::{CatalogueError, Check, Collection, Difference, GraphBuild, Name, Rebuilt, VerifyReport};
 use serde_json::{Value, json};
 
 use super::{Context, Outcome};
@@ -97,7 +97,10 @@ fn to_json(context: &Context, verified: &Verified) -> Value {
 
 fn report_json(report: &VerifyReport) -> Value {
     let check = |check: &Check| {
-        let difference = |it: &dehub_index::Difference| json!({ "family": it.family, "place": it.place, "wanted": it.wanted, "found": it.found });
+        let difference = |it: &Difference| {
+            let Difference { family, place, wanted, found } = it;
+            json!({ "family": family, "place": place, "wanted": wanted, "found": found })
+        };
         json!({
             "check": check.kind.name(),
             "checked": check.checked,
