@@ -392,7 +392,8 @@ fn a_record_that_memory_has_and_the_store_has_lost_is_found_in_an_open_collectio
     assert!(check.first.iter().any(|it| (it.family, &*it.place) == ("vectors", "2")), "{:#?}", check.first);
     drop(opened);
     with_store(folder.path(), |store| {
-        put(store, META, b"counters", Some(b"{\"sequence\":9,\"next_row\":4,\"next_bank\":0,\"next_set\":0}"))
+        let low = br#"{"sequence":9,"next_row":4,"next_bank":0,"next_set":0}"#;
+        put(store, META, b"counters", Some(low));
     });
     let opened = Catalogue::new(folder.path()).get(&name("x")).expect("it opens");
     let report = verified(&opened);

@@ -50,7 +50,7 @@ fn a_chunk_of_deleted_points_costs_no_similarity_and_the_others_are_what_they_we
     let mut numbers = Numbers(91);
     let (vectors, entries) =
         (chunked(7, &rows(&mut numbers, 3 * CHUNK_ROWS + 9)), chunked(7, &rows(&mut numbers, 50)));
-    let live = |row: u32| !(CHUNK_ROWS..2 * CHUNK_ROWS).contains(&(row as usize)) && row % 3 > 0;
+    let live = |row: u32| !(CHUNK_ROWS..2 * CHUNK_ROWS).contains(&(row as usize)) && !row.is_multiple_of(3);
     let points = Points { vectors: &vectors, live: &live, own_entry: &|_| None };
     let bank = Bank::new(&entries, Metric::Dot);
     let all = fit_states(&plain(&vectors), 0, bank, 0, &STATISTICS);

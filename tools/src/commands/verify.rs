@@ -191,7 +191,5 @@ fn describe_rebuilt(rebuilt: &Rebuilt) -> String {
 /// What helps a collection whose records are damaged.
 fn remedy(context: &Context, name: &Name) -> String {
     let folder = context.catalogue.folder().display();
-    format!(
-        "move the collection's folder out of {folder} and restore it: `dehub restore {name} --from BACKUP`"
-    )
+    format!("restore it from its backups: `dehub --data-dir {folder} restore {name} REPOSITORY --replace`")
 }

@@ -65,7 +65,8 @@ fn a_collection_that_does_not_open_is_named_with_what_is_damaged_and_what_helps(
     let ended = dehub.run(&["verify", "x"]);
     assert_eq!(ended.code, 1, "{ended:?}");
     assert!(
-        ended.stdout.contains("x does not open: ") && ended.stdout.contains("dehub restore x"),
+        ended.stdout.contains("x does not open: ")
+            && ended.stdout.contains(" restore x REPOSITORY --replace"),
         "{ended:?}"
     );
     let ended = dehub.run(&["verify", "--all", "--json"]);
