@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use dehub_store::Blame;
 
-use crate::{Collection, CollectionConfig, Name, OpenError};
+use crate::{Collection, CollectionConfig, Name, OpenError, OpenProgress};
 
 /// The collections of a data directory, opened when they are first asked for.
 pub struct Catalogue {
@@ -104,7 +104,8 @@ impl Catalogue {
         remove(&beside).and_then(|()| fs::create_dir_all(&beside)).map_err(fault)?;
         Collection::create(&beside, config).map(drop).inspect_err(|_| _ = remove(&beside))?;
         fs::rename(&beside, &path).and_then(|()| sync(&self.folder.join("collections"))).map_err(fault)?;
-        let collection = Arc::new(Collection::open(&path).inspect_err(|_| _ = remove(&path))?);
+        let collection =
+            Arc::new(Collection::open(&path, &OpenProgress::default()).inspect_err(|_| _ = remove(&path))?);
         open.insert(name.clone(), Arc::clone(&collection));
         Ok(collection)
     }
@@ -122,7 +123,7 @@ impl Catalogue {
             let found = if names.is_empty() { "none".to_owned() } else { names.join(", ") };
             return Err(CatalogueError::Unknown { name: name.clone(), folder: self.folder.clone(), found });
         }
-        let collection = Arc::new(Collection::open(&path)?);
+        let collection = Arc::new(Collection::open(&path, &OpenProgress::default())?);
         open.insert(name.clone(), Arc::clone(&collection));
         Ok(collection)
     }

@@ -19,8 +19,8 @@ use crate::write::{Draft, FitInput, unknown_bank};
 use crate::writer::Writer;
 use crate::{
     BankUpdate, Calibration, CollectionConfig, Correction, DefaultCorrection, Durability, EntryInput,
-    EntrySelector, HubRule, LiveBank, Name, OpenError, PointInput, Receipt, Snapshot, Upserted, WriteError,
-    WriterInfo, open,
+    EntrySelector, HubRule, LiveBank, Name, OpenError, OpenPhase, OpenProgress, PointInput, Receipt, Snapshot,
+    Upserted, WriteError, WriterInfo, open,
 };
 
 /// A durable, searchable collection.
@@ -66,13 +66,18 @@ impl Collection {
     }
 
     /// Opens the collection in `path` as its last acknowledged write left it.
-    pub(crate) fn open(path: &Path) -> Result<Collection, OpenError> {
-        Collection::open_with(path, Store::open(&store_path(path), &FAMILIES)?)
+    pub(crate) fn open(path: &Path, progress: &OpenProgress) -> Result<Collection, OpenError> {
+        progress.begin(OpenPhase::Store, 0);
+        Collection::load(path, Store::open(&store_path(path), &FAMILIES)?, progress)
     }
 
     /// Opens the collection in a store, with its other files in the folder `path`.
     pub fn open_with(path: &Path, store: Store) -> Result<Collection, OpenError> {
-        let state = open::load(path, &store)?;
+        Collection::load(path, store, &OpenProgress::default())
+    }
+
+    fn load(path: &Path, store: Store, progress: &OpenProgress) -> Result<Collection, OpenError> {
+        let state = open::load(path, &store, progress)?;
         let pending = pending::read_all(&store);
         let pending = pending.map_err(|source| OpenError::Read { path: path.to_owned(), source })?;
         Ok(Collection::serve(path, store, state, pending))

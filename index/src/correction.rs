@@ -53,12 +53,29 @@ impl Column {
         }
     }
 
-    /// Appends a row without a point.
-    #[expect(clippy::cast_possible_truncation, reason = "lists are of 32-bit similarities")]
-    pub(crate) fn push_gone(&mut self) {
-        self.push_value(self.center);
-        let center = self.center as f32;
-        self.lists.iter_mut().for_each(|lists| lists.values.push(&vec![center; lists.values.width()]));
+    /// Appends rows without points. Their numbers are zeros, which nothing reads.
+    pub(crate) fn push_gone(&mut self, rows: usize) {
+        self.values.push_zeros(rows);
+        self.lists.iter_mut().for_each(|lists| lists.values.push_zeros(rows));
+    }
+
+    /// Gives back the memory of a chunk whose points are all gone.
+    pub(crate) fn clear_chunk(&mut self, chunk: usize) {
+        self.values.clear_chunk(chunk);
+        self.lists.iter_mut().for_each(|lists| lists.values.clear_chunk(chunk));
+    }
+
+    /// Whether two columns have the same numbers of a row, bit for bit.
+    pub(crate) fn is_same(&self, other: &Column, row: u32) -> bool {
+        let value = |column: &Column| column.values.at(row as usize).to_bits();
+        self.center.to_bits() == other.center.to_bits()
+            && value(self) == value(other)
+            && self.list(row) == other.list(row)
+    }
+
+    /// How many chunks of it take memory.
+    pub(crate) fn resident_chunks(&self) -> usize {
+        self.values.resident_chunks() + self.lists.as_ref().map_or(0, |lists| lists.values.resident_chunks())
     }
 
     #[expect(clippy::cast_possible_truncation, reason = "columns are served in 32 bits")]

@@ -69,7 +69,7 @@ impl Collection {
     }
 
     /// Makes one segment of the points with these rows, and puts it in the place of those over them.
-    fn freeze_rows(&self, snapshot: &Snapshot, rows: &Range<u32>) -> Result<(), WriteError> {
+    pub(crate) fn freeze_rows(&self, snapshot: &Snapshot, rows: &Range<u32>) -> Result<(), WriteError> {
         // A graph must not know of points that a power cut may take from the store.
         self.writer.sync()?;
         let identity = self.lock().identity;

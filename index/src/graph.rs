@@ -36,6 +36,7 @@ pub(crate) fn build_graph(snapshot: &Snapshot, rows: Range<u32>, identity: u64) 
         threads,
         identity,
         covered,
+        sequence: snapshot.sequence(),
         ..BuildOptions::default()
     };
     build(&points, &options)

@@ -12,6 +12,7 @@ mod calibration;
 mod catalogue;
 mod code_scan;
 mod collection;
+mod compact;
 mod config;
 mod correction;
 mod default;
@@ -23,6 +24,8 @@ mod graph_file;
 mod live;
 mod merging;
 mod open;
+mod open_progress;
+mod orphans;
 mod payload;
 mod pending;
 mod perplexity;
@@ -39,6 +42,7 @@ mod segments;
 mod snapshot;
 mod staleness;
 mod state;
+mod verify;
 mod walk;
 mod write;
 mod writer;
@@ -49,6 +53,7 @@ pub use calibration::{Calibrated, Calibration, CalibrationSubject, Cost, Step, c
 pub use catalogue::{Catalogue, CatalogueError};
 pub use code_scan::Sought;
 pub use collection::Collection;
+pub use compact::{Compacted, CompactionError, DiskUse};
 pub use config::{
     CollectionConfig, ConfigError, Durability, DurabilityError, GraphConfig, Name, NameError, Quantization,
     QuantizationError,
@@ -58,6 +63,8 @@ pub use default::{DefaultCorrection, DefaultEvidence, Interval};
 pub use error::{OpenError, ReadError, WriteError};
 pub use freezing::GraphBuild;
 pub use live::{LIVE_CAPACITY_MAX, LIVE_RETENTION_MAX, LiveBank};
+pub use open_progress::{OpenPhase, OpenProgress};
+pub use orphans::Orphans;
 pub use payload::{PAYLOAD_BYTES_MAX, Payload, PayloadError};
 pub use pending::PendingFit;
 pub use point::{BATCH_POINTS_MAX, Point, PointInput, Receipt, TEXT_BYTES_MAX, Upserted};
@@ -70,6 +77,7 @@ pub use scored::{PointScorer, Scored, ScoredAnswer};
 pub use screen::Screen;
 pub use segments::SegmentInfo;
 pub use snapshot::{GalleryInfo, Snapshot};
+pub use verify::{Check, CheckKind, Difference, Rebuilt, VerifyReport};
 pub use walk::Walked;
 
 pub use write::FitInput;

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use dehub_normalize::{Activation, BankKind, Statistic};
-use dehub_store::Store;
+use dehub_store::{Store, View};
 use rayon::prelude::*;
 
 use crate::bank::Bank;
@@ -23,8 +23,8 @@ use crate::record::{
 use crate::row_set::RowSet;
 use crate::state::{Fitting, Set, State};
 use crate::{
-    Calibration, CollectionConfig, DefaultCorrection, HubRule, LiveBank, Name, OpenError, ReadError,
-    WEIGHT_MAX, graph_file,
+    Calibration, CollectionConfig, DefaultCorrection, HubRule, LiveBank, Name, OpenError, OpenPhase,
+    OpenProgress, ReadError, WEIGHT_MAX, graph_file,
 };
 
 /// Rows whose vectors one thread reads at once, of 4,096 dimensions at most 64 MiB.
@@ -32,17 +32,24 @@ const PIECE: u32 = 4096;
 const PIECE_ROWS: usize = PIECE as usize;
 
 /// Reads everything but ids, payloads and texts, and checks that it fits together.
-pub(crate) fn load(path: &Path, store: &Store) -> Result<State, OpenError> {
-    let (config, identity) = read_config(path, store)?;
+pub(crate) fn load(path: &Path, store: &Store, progress: &OpenProgress) -> Result<State, OpenError> {
+    progress.begin(OpenPhase::Points, 0);
+    let view = &store.view();
+    let (config, identity) = read_config(path, view)?;
     let mut state = State::new(config, identity);
-    fill(&mut state, store).map_err(|source| OpenError::Read { path: path.to_owned(), source })?;
-    let owner =
-        Owner { identity: state.identity, config: &state.config, rows: state.row_count(), live: &state.live };
-    state.segments = graph_file::read_all(path, &owner);
+    fill(&mut state, view, progress).map_err(|source| OpenError::Read { path: path.to_owned(), source })?;
+    let owner = Owner {
+        identity: state.identity,
+        sequence: state.counters.sequence,
+        config: &state.config,
+        rows: state.row_count(),
+        live: &state.live,
+    };
+    state.segments = graph_file::read_all(path, &owner, progress);
     Ok(state)
 }
 
-fn read_config(path: &Path, store: &Store) -> Result<(CollectionConfig, u64), OpenError> {
+fn read_config(path: &Path, store: &View<'_>) -> Result<(CollectionConfig, u64), OpenError> {
     let read = || -> Result<StoredConfig, ReadError> {
         let bytes = store.get(META, CONFIG_KEY)?.ok_or_else(|| damaged(META, "there is no configuration"))?;
         Ok(from_json(META, &bytes)?)
@@ -56,18 +63,21 @@ fn read_config(path: &Path, store: &Store) -> Result<(CollectionConfig, u64), Op
     Ok((config, stored.identity()))
 }
 
-fn fill(state: &mut State, store: &Store) -> Result<(), ReadError> {
+fn fill(state: &mut State, store: &View<'_>, progress: &OpenProgress) -> Result<(), ReadError> {
     let counters = store.get(META, COUNTERS_KEY)?;
     state.counters = counters.map_or(Ok(Counters::default()), |bytes| from_json(META, &bytes))?;
-    read_points(state, store)?;
-    read_banks(state, store)?;
+    progress.begin(OpenPhase::Points, u64::from(state.counters.next_row));
+    read_points(state, store, progress)?;
+    progress.begin(OpenPhase::Banks, 0);
+    read_banks(state, store, progress)?;
+    progress.begin(OpenPhase::Corrections, 0);
     read_corrections(state, store)?;
-    read_sets(state, store)?;
+    read_sets(state, store, progress)?;
     read_choices(state, store)
 }
 
 /// The default correction, the quarantine and the policy of the live bank.
-fn read_choices(state: &mut State, store: &Store) -> Result<(), ReadError> {
+pub(crate) fn read_choices(state: &mut State, store: &View<'_>) -> Result<(), ReadError> {
     let default = store.get(META, DEFAULT_KEY)?;
     state.default = default.map(|bytes| from_json::<DefaultCorrection>(META, &bytes)).transpose()?;
     let rule = store.get(META, RULE_KEY)?;
@@ -99,24 +109,25 @@ fn read_choices(state: &mut State, store: &Store) -> Result<(), ReadError> {
 }
 
 /// Vectors and ids, which are the larger part of most collections, are read side by side.
-fn read_points(state: &mut State, store: &Store) -> Result<(), ReadError> {
-    let (kept, ids) = rayon::join(|| read_vectors(state, store), || read_ids(store));
+fn read_points(state: &mut State, store: &View<'_>, progress: &OpenProgress) -> Result<(), ReadError> {
+    let (kept, ids) = rayon::join(|| read_vectors(state, store, progress), || read_ids(store));
     let kept = kept?;
     for row in ids? {
         if !kept.contains(row) || !state.live.insert(row) {
             return Err(damaged(IDS, format!("row {row} has no vector or two ids")).into());
         }
     }
+    state.clear_dead_chunks(0..state.vectors.chunk_count());
     Ok(())
 }
 
 /// The rows of all ids, in the order of ids.
-fn read_ids(store: &Store) -> Result<Vec<u32>, ReadError> {
+fn read_ids(store: &View<'_>) -> Result<Vec<u32>, ReadError> {
     store.scan(IDS, &[], None).map(|item| Ok(read_u32(IDS, &item?.1)?)).collect()
 }
 
 /// Fills in the vectors of all rows, zeros where there is none; gives the rows that have one.
-fn read_vectors(state: &mut State, store: &Store) -> Result<RowSet, ReadError> {
+fn read_vectors(state: &mut State, store: &View<'_>, progress: &OpenProgress) -> Result<RowSet, ReadError> {
     let (dim, end) = (state.config.dim.get(), state.counters.next_row);
     if let Some(item) = store.scan(VECTORS, &row_key(end), None).next() {
         let row = read_u32(VECTORS, &item?.0)?;
@@ -128,31 +139,42 @@ fn read_vectors(state: &mut State, store: &Store) -> Result<RowSet, ReadError> {
     for pieces in pieces.chunks(rayon::current_num_threads()) {
         let read = pieces.par_iter().map(|rows| read_piece(store, rows.clone(), dim));
         for (numbers, rows) in read.collect::<Result<Vec<_>, ReadError>>()? {
-            numbers.chunks_exact(dim).for_each(|vector| state.push_stored(vector));
-            rows.into_iter().for_each(|row| _ = kept.insert(row));
+            for (vector, row) in numbers.chunks_exact(dim).zip(rows) {
+                state.push_gone((row - state.row_count()) as usize);
+                state.push_stored(vector);
+                kept.insert(row);
+            }
         }
+        progress.add(pieces.iter().map(|rows| rows.len() as u64).sum());
     }
+    state.push_gone((end - state.row_count()) as usize);
     Ok(kept)
 }
 
-/// The vectors of some rows one after the other, zeros where there is none, and the rows that have one.
-fn read_piece(store: &Store, rows: Range<u32>, dim: usize) -> Result<(Vec<f32>, Vec<u32>), ReadError> {
-    let mut numbers = vec![0.0; rows.len() * dim];
-    let mut found = Vec::with_capacity(rows.len());
+/// The vectors of those of some rows that have one, one after the other, and these rows.
+fn read_piece(store: &View<'_>, rows: Range<u32>, dim: usize) -> Result<(Vec<f32>, Vec<u32>), ReadError> {
+    let (mut numbers, mut found) = (Vec::new(), Vec::new());
     for item in store.scan(VECTORS, &row_key(rows.start), Some(&row_key(rows.end))) {
         let (key, value) = item?;
         let row = read_u32(VECTORS, &key)?;
-        let place = (row - rows.start) as usize;
-        read_vector_to(VECTORS, &value, &mut numbers[place * dim..][..dim])?;
+        let place = numbers.len();
+        numbers.resize(place + dim, 0.0);
+        read_vector_to(VECTORS, &value, &mut numbers[place..])?;
         found.push(row);
     }
     Ok((numbers, found))
 }
 
-fn read_banks(state: &mut State, store: &Store) -> Result<(), ReadError> {
+pub(crate) fn read_banks(
+    state: &mut State,
+    store: &View<'_>,
+    progress: &OpenProgress,
+) -> Result<(), ReadError> {
     let dim = state.config.dim.get();
-    for item in store.scan(BANKS, &[], None) {
-        let (key, value) = item?;
+    let banks = store.scan(BANKS, &[], None).collect::<Result<Vec<_>, _>>()?;
+    progress.begin(OpenPhase::Banks, banks.len() as u64);
+    for (key, value) in banks {
+        progress.add(1);
         let name = read_name(BANKS.name(), &key)?;
         let record: BankRecord = from_json(BANKS, &value)?;
         let kind = if record.gallery { BankKind::Gallery } else { BankKind::Query };
@@ -187,7 +209,7 @@ fn read_banks(state: &mut State, store: &Store) -> Result<(), ReadError> {
 }
 
 /// The weights of a bank that are not 1, by slot.
-fn read_weights(store: &Store, bank: &BankRecord) -> Result<HashMap<u32, f32>, ReadError> {
+fn read_weights(store: &View<'_>, bank: &BankRecord) -> Result<HashMap<u32, f32>, ReadError> {
     let Some(table) = bank.table else { return Ok(HashMap::new()) };
     let mut weights = HashMap::new();
     let end = pair_key(table, bank.slots);
@@ -203,7 +225,7 @@ fn read_weights(store: &Store, bank: &BankRecord) -> Result<HashMap<u32, f32>, R
     Ok(weights)
 }
 
-fn read_corrections(state: &mut State, store: &Store) -> Result<(), ReadError> {
+pub(crate) fn read_corrections(state: &mut State, store: &View<'_>) -> Result<(), ReadError> {
     for item in store.scan(CORRECTIONS, &[], None) {
         let (key, value) = item?;
         let record: CorrectionRecord = from_json(CORRECTIONS, &value)?;
@@ -212,9 +234,15 @@ fn read_corrections(state: &mut State, store: &Store) -> Result<(), ReadError> {
     Ok(())
 }
 
-fn read_sets(state: &mut State, store: &Store) -> Result<(), ReadError> {
-    for item in store.scan(SETS, &[], None) {
-        let (key, value) = item?;
+pub(crate) fn read_sets(
+    state: &mut State,
+    store: &View<'_>,
+    progress: &OpenProgress,
+) -> Result<(), ReadError> {
+    let sets = store.scan(SETS, &[], None).collect::<Result<Vec<_>, _>>()?;
+    progress.begin(OpenPhase::Corrections, sets.len() as u64);
+    for (key, value) in sets {
+        progress.add(1);
         let number = read_u32(SETS, &key)?;
         let record: SetRecord = from_json(SETS, &value)?;
         let banks = std::iter::once(&record.bank).chain(&record.beside);
@@ -251,7 +279,7 @@ fn check_absorbed(state: &State, number: u32, record: &SetRecord) -> Result<(), 
 
 fn read_column(
     state: &State,
-    store: &Store,
+    store: &View<'_>,
     number: u32,
     record: SetRecord,
     statistic: Statistic,
@@ -271,7 +299,7 @@ fn read_column(
             return Err(damaged(STATES, format!("set {number} has a state for row {row}")).into());
         }
         // Rows of deleted points have no state.
-        (next..row).for_each(|_| column.push_gone());
+        column.push_gone(row.saturating_sub(next) as usize);
         let point = statistic.decode(&value)?;
         if !point.is_within(record.absorbed as usize) {
             return Err(
@@ -281,7 +309,7 @@ fn read_column(
         column.push(statistic.value(&point, &bank.vectors), point.largest());
         next = row + 1;
     }
-    (next..state.row_count()).for_each(|_| column.push_gone());
+    column.push_gone((state.row_count() - next) as usize);
     let potentials =
         statistic.has_potentials().then(|| read_potentials(store, number, record.absorbed as usize));
     let potentials = potentials.transpose()?.map(Arc::new);
@@ -293,7 +321,7 @@ fn read_column(
     })
 }
 
-fn read_potentials(store: &Store, number: u32, entries: usize) -> Result<Vec<f32>, ReadError> {
+fn read_potentials(store: &View<'_>, number: u32, entries: usize) -> Result<Vec<f32>, ReadError> {
     let mut potentials = Vec::with_capacity(entries);
     for item in store.scan(POTENTIALS, &pair_key(number, 0), Some(&pair_key(number, u32::MAX))) {
         let (key, value) = item?;
@@ -315,7 +343,7 @@ fn read_potentials(store: &Store, number: u32, entries: usize) -> Result<Vec<f32
 
 fn read_gate(
     state: &State,
-    store: &Store,
+    store: &View<'_>,
     number: u32,
     record: SetRecord,
     k: usize,

@@ -3,6 +3,8 @@
 use std::ops::Range;
 use std::sync::Arc;
 
+use dehub_vector::CHUNK_ROWS;
+
 /// A set of row numbers. A clone is shared until one of the two changes.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct RowSet {
@@ -56,6 +58,11 @@ impl RowSet {
         self.words_within(rows).map(|(_, word)| word.count_ones() as usize).sum()
     }
 
+    /// Whether none of `rows` is in the set.
+    pub(crate) fn has_none(&self, rows: Range<u32>) -> bool {
+        self.words_within(rows).all(|(_, word)| word == 0)
+    }
+
     /// Those of `rows` that are in the set, ascending.
     pub(crate) fn within(&self, rows: Range<u32>) -> impl Iterator<Item = u32> + '_ {
         self.words_within(rows).flat_map(|(place, word)| {
@@ -81,6 +88,12 @@ impl RowSet {
             (place, word & from(rows.start) & !from(rows.end))
         })
     }
+}
+
+/// The rows of a chunk.
+pub(crate) fn chunk_rows(chunk: usize) -> Range<u32> {
+    let row = |row: usize| u32::try_from(row).unwrap_or(u32::MAX);
+    row(chunk * CHUNK_ROWS)..row((chunk + 1) * CHUNK_ROWS)
 }
 
 impl FromIterator<u32> for RowSet {
@@ -117,6 +130,7 @@ mod tests {
             for rows in [0..300, 5..5, 63..64, 64..130, from..to, 200..u32::MAX] {
                 let rows = rows.start.min(rows.end)..rows.end;
                 prop_assert!(bits.within(rows.clone()).eq(tree.range(rows.clone()).copied()));
+                prop_assert_eq!(bits.has_none(rows.clone()), tree.range(rows.clone()).next().is_none());
                 prop_assert_eq!(bits.count(rows.clone()), tree.range(rows).count());
             }
         }

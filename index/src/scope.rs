@@ -1,5 +1,6 @@
 //! What a search is held to: the points it may answer with, and the time it has.
 
+use std::ops::Range;
 use std::time::{Duration, Instant};
 
 use crate::Snapshot;
@@ -80,6 +81,11 @@ impl Scope {
     /// Whether the row's point is in it.
     pub fn contains(&self, row: u32) -> bool {
         self.rows.contains(row)
+    }
+
+    /// Whether it has no point with one of these rows.
+    pub(crate) fn has_none(&self, rows: Range<u32>) -> bool {
+        self.rows.has_none(rows)
     }
 
     /// The rows of its points, ascending.

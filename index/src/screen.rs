@@ -2,14 +2,13 @@
 //! scores, and [`dot`] scores those that could matter, so a batch answers bit for bit what single
 //! queries would.
 
-use std::ops::Range;
-
 use dehub_vector::{
     CHUNK_ROWS, Candidate, Kernels, Metric, PLACES, Pairs, Panels, QuadPanels, Quads, TopK, Vector,
     bf16_error, dot, int8_error, matrix_product, prefetch, product_error,
 };
 use rayon::prelude::*;
 
+use crate::row_set::chunk_rows;
 use crate::scan::{Answer, Question, Variant, first_row, offset};
 use crate::{Scope, Snapshot};
 
@@ -80,15 +79,17 @@ pub(crate) fn scan(
     }
     let batches = count.div_ceil(BATCH).next_multiple_of(threads).min(count.div_ceil(BLOCK));
     let size = count.div_ceil(batches);
-    let chunks = snapshot.vectors.chunk_count();
-    let spans = threads.div_ceil(batches).min(chunks.div_ceil(SPAN_MIN)).max(1);
+    // What nothing of may be an answer is not read.
+    let all = 0..snapshot.vectors.chunk_count();
+    let chunks: Vec<usize> = all.filter(|&chunk| !scope.has_none(chunk_rows(chunk))).collect();
+    let spans = threads.div_ceil(batches).min(chunks.len().div_ceil(SPAN_MIN)).max(1);
     let answers = question.vectors.par_chunks(size).enumerate().map(|(place, vectors)| {
         let targets = question.targets.chunks(size).nth(place).unwrap_or_default();
         let question = Question { vectors, targets, ..*question };
         let batch = Batch::new(snapshot, &question, variants, screen, scope);
         let found = (0..spans)
             .into_par_iter()
-            .map(|span| batch.scan(chunks * span / spans..chunks * (span + 1) / spans));
+            .map(|span| batch.scan(&chunks[chunks.len() * span / spans..chunks.len() * (span + 1) / spans]));
         batch.answers(found.reduce_with(merge).unwrap_or_default())
     });
     answers.flatten_iter().collect()
@@ -189,7 +190,7 @@ impl<'a> Batch<'a> {
     }
 
     /// The rows of some chunks.
-    fn scan(&self, chunks: Range<usize>) -> Vec<Running> {
+    fn scan(&self, chunks: &[usize]) -> Vec<Running> {
         let mut states: Vec<Running> = self
             .queries
             .iter()
@@ -199,12 +200,11 @@ impl<'a> Batch<'a> {
         let mut work = Work { products: Vec::new(), scaled: Vec::new(), known: [f32::NAN; CHUNK_ROWS] };
         let mut packed: Vec<Packed> = Vec::new();
         packed.resize_with(TOGETHER.min(chunks.len()), Packed::default);
-        for first in chunks.clone().step_by(TOGETHER).take_while(|_| !self.scope.is_over()) {
-            let some = first..chunks.end.min(first + TOGETHER);
-            some.clone().zip(&mut packed).for_each(|(chunk, packed)| self.pack(chunk, packed));
+        for some in chunks.chunks(TOGETHER).take_while(|_| !self.scope.is_over()) {
+            some.iter().zip(&mut packed).for_each(|(&chunk, packed)| self.pack(chunk, packed));
             let parts = states.chunks_mut(NEAR * BLOCK * self.variants.len());
             for (part, states) in parts.enumerate() {
-                for (chunk, packed) in some.clone().zip(&packed) {
+                for (&chunk, packed) in some.iter().zip(&packed) {
                     let blocks = states.chunks_mut(BLOCK * self.variants.len());
                     for (block, states) in (part * NEAR..).zip(blocks) {
                         let queries = &self.queries[block * BLOCK..];

@@ -59,7 +59,12 @@ impl Segments {
     /// What is to be frozen next, of rows below `end`.
     pub(crate) fn due(&self, live: &RowSet, end: u32, config: &CollectionConfig) -> Option<Range<u32>> {
         if !config.wants_graph(live.len()) {
-            return None;
+            // No new segment, but one whose points are all gone goes too.
+            return self
+                .iter()
+                .map(|frozen| &frozen.rows)
+                .find(|rows| live.has_none((*rows).clone()))
+                .cloned();
         }
         let run = |(rows, frozen): (Range<u32>, Option<&Frozen>)| {
             let live = live.count(rows.clone());

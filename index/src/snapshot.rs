@@ -17,8 +17,8 @@ use crate::row_set::RowSet;
 use crate::segments::Segments;
 use crate::state::State;
 use crate::{
-    BankInfo, Calibration, CalibrationSubject, CollectionConfig, Correction, DefaultCorrection, EntryInput,
-    HeldPoint, HubRule, LiveBank, Name, Point, ReadError, machine,
+    BankInfo, Calibration, CalibrationSubject, CollectionConfig, Column, Correction, DefaultCorrection,
+    EntryInput, HeldPoint, HubRule, LiveBank, Name, Point, ReadError, machine,
 };
 
 /// An immutable state of a collection, after some commit and before the next.
@@ -115,6 +115,14 @@ impl Snapshot {
     /// One more than the largest row a point may have.
     pub fn row_count(&self) -> u32 {
         u32::try_from(self.vectors.len()).expect("rows are numbered by u32; the writer refuses more")
+    }
+
+    /// How many chunks of [`dehub_vector::CHUNK_ROWS`] rows its vectors and the columns of its corrections take
+    /// memory for. Rows of deleted points take none once their chunk has no other.
+    pub fn resident_chunks(&self) -> usize {
+        let columns = self.corrections.values().flat_map(|it| it.columns.iter().chain(&it.scale));
+        let halves = self.half_norms.as_ref().map_or(0, Chunked::resident_chunks);
+        self.vectors.resident_chunks() + halves + columns.map(Column::resident_chunks).sum::<usize>()
     }
 
     /// Whether `row` holds a point.

@@ -5,13 +5,13 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use dehub_normalize::{Activation, BankKind, Method, Statistic, Term};
-use dehub_vector::{Chunked, Metric, PointId, Vector, dot};
+use dehub_vector::{CHUNK_ROWS, Chunked, Metric, PointId, Vector, dot};
 
 use crate::bank::Bank;
 use crate::correction::{Column, Correction, CorrectionInfo, Source};
 use crate::quarantine::Quarantine;
 use crate::record::{CorrectionRecord, Counters, SetKind, SetRecord};
-use crate::row_set::RowSet;
+use crate::row_set::{RowSet, chunk_rows};
 use crate::segments::Segments;
 use crate::{Calibration, CollectionConfig, DefaultCorrection, LiveBank, Name};
 
@@ -122,7 +122,31 @@ impl State {
         self.push_stored(vector.as_slice());
     }
 
-    /// Appends a row with a vector that was valid when it was stored, or zeros.
+    /// Appends rows without points.
+    pub(crate) fn push_gone(&mut self, rows: usize) {
+        self.vectors.push_zeros(rows);
+        self.half_norms.iter_mut().for_each(|halves| halves.push_zeros(rows));
+    }
+
+    /// Gives back the memory of those of `chunks` whose points are all gone.
+    pub(crate) fn clear_dead_chunks(&mut self, chunks: impl IntoIterator<Item = usize>) {
+        for chunk in chunks {
+            let is_full = (chunk + 1) * CHUNK_ROWS <= self.vectors.len();
+            if !is_full || !self.live.has_none(chunk_rows(chunk)) {
+                continue;
+            }
+            self.vectors.clear_chunk(chunk);
+            self.half_norms.iter_mut().for_each(|halves| halves.clear_chunk(chunk));
+            for set in self.sets.values_mut() {
+                match &mut set.fitted {
+                    Fitting::Column { column, .. } => column.clear_chunk(chunk),
+                    Fitting::Gate { .. } => {}
+                }
+            }
+        }
+    }
+
+    /// Appends a row with a vector that was valid when it was stored.
     pub(crate) fn push_stored(&mut self, vector: &[f32]) {
         let half = dot(vector, vector) / 2.0;
         self.norm_max = self.norm_max.max((2.0 * half).sqrt());

@@ -1,6 +1,7 @@
 //! Fitting: the similarities of points to a bank, block by block, folded into states.
 //! The matrix of all similarities is never stored.
 
+use std::ops::Range;
 use std::sync::{Mutex, PoisonError};
 
 use dehub_vector::{CHUNK_ROWS, Candidate, Chunked, Metric, TopK, dot, matrix_product, product_error};
@@ -39,10 +40,18 @@ impl<'a> Bank<'a> {
 pub struct Points<'a> {
     /// One vector a row.
     pub vectors: &'a Chunked,
-    /// Whether the point of a row exists; rows of deleted points are in no activation set.
+    /// Whether the point of a row exists. Rows of deleted points are in no activation set, and nobody may ask
+    /// for their states: where a whole chunk is of them, they are empty.
     pub live: &'a (dyn Fn(u32) -> bool + Sync),
     /// The bank entry that *is* the point of a row, and is left out of its statistics.
     pub own_entry: &'a (dyn Fn(u32) -> Option<u32> + Sync),
+}
+
+impl Points<'_> {
+    /// Whether a row of the span is that of a point.
+    fn has_live(&self, span: &Span) -> bool {
+        span.clone().any(|row| (self.live)(row_number(row)))
+    }
 }
 
 /// The state of each row from `first_row` on, over the entries from `first_entry` on: one list of
@@ -95,7 +104,7 @@ pub fn fit_together(
     let Some(&most) = gates.iter().max() else {
         return (fit_rows(points, rows, bank, all, statistics), Vec::new());
     };
-    let longest = rows.clone().map(|row| square(points.vectors.row(row))).fold(0.0, f32::max);
+    let longest = longest_of(points, &spans(rows.clone()));
     // Lists for each thread: it holds its own for as long as a block takes.
     let lists: Vec<Mutex<Lists<'_>>> = (0..=rayon::current_num_threads())
         .map(|_| Mutex::new(Lists::new(bank.vectors, bank.metric, most, longest)))
@@ -144,7 +153,8 @@ fn pass(
             let mut states: Vec<Vec<State>> =
                 statistics.iter().map(|statistic| vec![statistic.empty(); span.len()]).collect();
             let mut block = Vec::new();
-            for entries in spans(entries.clone()) {
+            let entries = if points.has_live(&span) { entries.clone() } else { 0..0 };
+            for entries in spans(entries) {
                 similarities(&span, points.vectors, &entries, bank, &mut block);
                 absorb(points, &span, &entries, &block, bank, statistics, &mut states);
                 look(&span, &entries, &block);
@@ -172,15 +182,16 @@ pub fn fit_activation(
     entries: &[u32],
     k: usize,
 ) -> Activation {
-    let longest =
-        (first_row..points.vectors.len()).map(|row| square(points.vectors.row(row))).fold(0.0, f32::max);
+    let mut rows = spans(first_row..points.vectors.len());
+    rows.retain(|span| points.has_live(span));
+    let longest = longest_of(points, &rows);
     let lists = entries.par_chunks(CHUNK_ROWS).map(|entries| {
         let mut gathered = Chunked::new(bank.vectors.width());
         entries.iter().for_each(|&entry| gathered.push(bank.vectors.row(entry as usize)));
         let mut lists = Lists::new(&gathered, bank.metric, k, longest);
         let mut block = Vec::new();
         let gathered_bank = Bank::new(&gathered, bank.metric);
-        for span in spans(first_row..points.vectors.len()) {
+        for span in rows.iter().cloned() {
             let all = 0..entries.len();
             similarities(&span, points.vectors, &all, gathered_bank, &mut block);
             for (row, line) in (span.start..).zip(block.chunks_exact(entries.len())) {
@@ -214,7 +225,13 @@ pub fn rows_holding(points: &Points<'_>, bank: Bank<'_>, removed: &[u32], states
     (0..).zip(nearest.iter().flatten().zip(states)).filter_map(may_hold).collect()
 }
 
-pub(crate) type Span = std::ops::Range<usize>;
+/// The largest squared length of a point's vector.
+fn longest_of(points: &Points<'_>, rows: &[Span]) -> f32 {
+    let rows = rows.iter().filter(|span| points.has_live(span)).flat_map(Range::clone);
+    rows.map(|row| square(points.vectors.row(row))).fold(0.0, f32::max)
+}
+
+pub(crate) type Span = Range<usize>;
 
 /// Cuts a range where chunks end, so that each span lies in one chunk.
 pub(crate) fn spans(range: Span) -> Vec<Span> {

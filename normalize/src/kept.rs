@@ -63,6 +63,15 @@ impl KLargest {
         KLargest { k, values: Vec::new(), weights: Vec::new() }
     }
 
+    /// Whether the other keeps the same numbers but for `slack`. Of numbers with weights, one more may be kept.
+    pub(crate) fn is_near(&self, other: &KLargest, slack: f64) -> bool {
+        let one = usize::from(!self.weights.is_empty() || !other.weights.is_empty());
+        let near = |(a, b): (&f32, &f32)| f64::from((a - b).abs()) <= slack;
+        self.k == other.k
+            && self.values.len().abs_diff(other.values.len()) <= one
+            && self.values.iter().zip(&other.values).all(near)
+    }
+
     /// The numbers, largest first.
     pub(crate) fn largest(&self) -> &[f32] {
         &self.values
@@ -223,6 +232,21 @@ impl Nearest {
     /// Nothing seen yet. Memory grows with what is kept, not with `k`.
     pub fn new(k: usize) -> Nearest {
         Nearest { k, best: Vec::new(), weights: Vec::new() }
+    }
+
+    /// Whether the other keeps the same entries, or others as near but for `slack`.
+    pub(crate) fn is_near(&self, other: &Nearest, slack: f64) -> bool {
+        let one = usize::from(!self.weights.is_empty() || !other.weights.is_empty());
+        let near = |a: f32, b: f32| f64::from((a - b).abs()) <= slack;
+        let least = other.best.last().map_or(f32::NEG_INFINITY, |last| last.score);
+        let is_known = |it: &Candidate| {
+            let other = other.best.iter().find(|other| other.row == it.row);
+            other.map_or(near(it.score, least), |other| near(it.score, other.score))
+        };
+        self.k == other.k
+            && self.best.len().abs_diff(other.best.len()) <= one
+            && self.best.iter().zip(&other.best).all(|(a, b)| near(a.score, b.score))
+            && self.best.iter().all(is_known)
     }
 
     pub(crate) fn encode(&self) -> Vec<u8> {

@@ -111,6 +111,9 @@ pub enum Statistic {
     },
 }
 
+/// How far two sums of the same terms may lie apart: exponentials are taken in 32 bits.
+const SUM_SLACK: f64 = 2e-5;
+
 impl Statistic {
     /// The state of a point that has seen no bank query.
     pub fn empty(self) -> State {
@@ -382,6 +385,45 @@ impl State {
         match self {
             State::LogSumExp(sums) => sums.fold().ln(),
             State::KLargest(_) | State::Moments(_) | State::Nearest(_) => None,
+        }
+    }
+
+    /// Whether two states of `statistic` over the same entries can differ by rounding alone, where no similarity of
+    /// the one lies further than `slack` from that of the other. Sums may differ in the order of their terms, and
+    /// of entries as near as each other either may be kept.
+    pub fn is_near(&self, other: &State, statistic: Statistic, slack: f64) -> bool {
+        match (self, other) {
+            (State::LogSumExp(own), State::LogSumExp(other)) => {
+                let steepness = match statistic {
+                    Statistic::LogSumExp { beta } => beta,
+                    Statistic::Sinkhorn { tau, .. } => tau.recip(),
+                    Statistic::TopMean { .. }
+                    | Statistic::TopMeanPower { .. }
+                    | Statistic::KthUnit { .. }
+                    | Statistic::MeanUnit { .. }
+                    | Statistic::Mean
+                    | Statistic::MeanByDeviation
+                    | Statistic::InverseDeviation
+                    | Statistic::CentroidPull { .. }
+                    | Statistic::Largest { .. } => return false,
+                };
+                let near = |(a, b): (f64, f64)| {
+                    (a - b).abs() <= steepness.abs() * slack + SUM_SLACK * (1.0 + a.abs())
+                };
+                let (own, other) = (own.fold().ln(), other.fold().ln());
+                own.is_some() == other.is_some() && own.zip(other).is_none_or(near)
+            }
+            (State::KLargest(own), State::KLargest(other)) => own.is_near(other, slack),
+            (State::Moments(own), State::Moments(other)) => {
+                let (own, other) = (own.fold(), other.fold());
+                let near = |a: f64, b: f64| (a - b).abs() <= 2.0 * slack + SUM_SLACK * a.abs();
+                let deviations = own.deviation().zip(other.deviation());
+                (own.count() - other.count()).abs() <= SUM_SLACK * own.count()
+                    && near(own.mean(), other.mean())
+                    && deviations.is_none_or(|(own, other)| near(own, other))
+            }
+            (State::Nearest(own), State::Nearest(other)) => own.is_near(other, slack),
+            (State::LogSumExp(_) | State::KLargest(_) | State::Moments(_) | State::Nearest(_), _) => false,
         }
     }
 

@@ -68,6 +68,10 @@ pub(crate) enum Command {
     Drift(Drift),
     /// Show the collections, or one of them.
     Info(Info),
+    /// Check that a collection is whole: records, statistics and graph against what they are derived from.
+    Verify(Verify),
+    /// Give back what deleted and replaced data takes on disk.
+    Compact(Compact),
     /// Delete points, a correction, or a whole collection.
     Delete(Delete),
     /// Serve the collections over HTTP.
@@ -572,6 +576,31 @@ pub(crate) struct Drift {
 pub(crate) struct Info {
     /// The collection [default: all of them, in a line each].
     pub collection: Option<String>,
+}
+
+/// Ends with 0 if all is whole, and with 1 if differences remain.
+#[derive(Debug, Args)]
+pub(crate) struct Verify {
+    /// The collection.
+    #[arg(required_unless_present = "all", conflicts_with = "all")]
+    pub collection: Option<String>,
+    /// All collections.
+    #[arg(long)]
+    pub all: bool,
+    /// Derive again what differs and can be derived (graph, statistics, gates, calibration), drop what interrupted
+    /// writes left, and verify again.
+    #[arg(long)]
+    pub rebuild: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Compact {
+    /// The collection.
+    #[arg(required_unless_present = "all", conflicts_with = "all")]
+    pub collection: Option<String>,
+    /// All collections.
+    #[arg(long)]
+    pub all: bool,
 }
 
 #[derive(Debug, Args)]

@@ -23,6 +23,7 @@ fn main() -> ExitCode {
     match run(cli) {
         Ok(Outcome::Done) => ExitCode::SUCCESS,
         Ok(Outcome::SomeRefused) => ExitCode::from(3),
+        Ok(Outcome::NotWhole) => ExitCode::FAILURE,
         // Whoever read the results has seen enough.
         Err(error) if is_closed_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => {
@@ -59,6 +60,8 @@ fn run(cli: Cli) -> anyhow::Result<Outcome> {
         Command::Live(command) => commands::live::run(&context, &command),
         Command::Drift(command) => commands::drift::run(&context, &command),
         Command::Info(command) => commands::info::run(&context, &command),
+        Command::Verify(command) => commands::verify::run(&context, &command),
+        Command::Compact(command) => commands::compact::run(&context, &command),
         Command::Delete(command) => commands::delete::run(&context, &command),
         Command::Serve(command) => commands::serve::run(&context, command),
         Command::Demo(command) => commands::demo::run(&context, &command),

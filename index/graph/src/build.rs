@@ -85,6 +85,8 @@ pub struct BuildOptions {
     pub identity: u64,
     /// Rows from this one on are not covered by the segment.
     pub covered: u32,
+    /// The caller's number of the state that the segment reflects.
+    pub sequence: u64,
 }
 
 impl Default for BuildOptions {
@@ -100,6 +102,7 @@ impl Default for BuildOptions {
             threads: 1,
             identity: 0,
             covered: 0,
+            sequence: 0,
         }
     }
 }

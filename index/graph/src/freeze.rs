@@ -135,6 +135,7 @@ pub(crate) fn freeze(points: &Points<'_>, options: &BuildOptions, center: &[f32]
     let header = Header {
         identity: options.identity,
         covered: options.covered,
+        sequence: options.sequence,
         nodes: number(order.len()),
         entry: if order.is_empty() { NONE } else { 0 },
         metric: points.metric,

@@ -24,6 +24,7 @@ mod reference;
 mod repair;
 mod scan;
 mod segment;
+mod verify;
 mod visited;
 mod walk;
 
@@ -33,4 +34,5 @@ pub use error::SegmentError;
 pub use reduce::fit_projection;
 pub use scan::Affine;
 pub use segment::Segment;
+pub use verify::Unlike;
 pub use walk::{Found, LOOK_EVERY, Ranking, Raw, Width};

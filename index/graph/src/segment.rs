@@ -21,7 +21,7 @@ use crate::walk::Scratch;
 use crate::{CodeKind, M_MAX, NODES_MAX, SegmentError};
 
 const MAGIC: &[u8; 8] = b"dehubseg";
-const VERSION: u32 = 2;
+const VERSION: u32 = 3;
 pub(crate) const HEADER_WORDS: usize = 128;
 /// Words before the numbers of the header, and before the table of sections.
 const NUMBERS_AT: usize = 4;
@@ -77,6 +77,8 @@ pub(crate) struct Header {
     pub(crate) width: u32,
     /// Links a new node asked for: its list has twice as many places on the ground, as many above.
     pub(crate) m: u32,
+    /// The caller's number of the state that the segment reflects.
+    pub(crate) sequence: u64,
 }
 
 /// A graph that is ready to be walked, in memory or in a file.
@@ -139,6 +141,11 @@ impl Segment {
     /// The number its maker knows it by.
     pub fn identity(&self) -> u64 {
         self.header.identity
+    }
+
+    /// Its maker's number of the state it reflects.
+    pub fn sequence(&self) -> u64 {
+        self.header.sequence
     }
 
     /// How vectors compare.
@@ -322,7 +329,8 @@ pub(crate) fn seal(all: &mut [u8], header: Header, places: [(usize, usize); SECT
     };
     let [low, high] = halves(header.identity);
     let Header { covered, nodes, entry, code, dim, width, m, .. } = header;
-    let numbers = [low, high, covered, nodes, entry, metric, code.number(), dim, width, m];
+    let [early, late] = halves(header.sequence);
+    let numbers = [low, high, covered, nodes, entry, metric, code.number(), dim, width, m, early, late];
     words[NUMBERS_AT..][..numbers.len()].copy_from_slice(&numbers);
     for (place, line) in words[TABLE_AT..].chunks_exact_mut(TABLE_WORDS).take(SECTIONS.len()).enumerate() {
         let (start, len) = places[place];
@@ -362,12 +370,13 @@ fn parse(bytes: &[u8]) -> Result<(Header, Places), SegmentError> {
     if words[3] != crc32fast::hash(bytemuck::cast_slice(&words[NUMBERS_AT..])) {
         return Err(SegmentError::Checksum { section: "header" });
     }
-    let [low, high, covered, nodes, entry, metric, code, dim, width, m] =
+    let [low, high, covered, nodes, entry, metric, code, dim, width, m, early, late] =
         std::array::from_fn(|place| words[NUMBERS_AT + place]);
     let metrics = [Metric::Cosine, Metric::Dot, Metric::Euclidean];
     let metric = metrics.get(metric as usize).copied().ok_or(inconsistent("an unknown metric"))?;
     let code = CodeKind::numbered(code).ok_or(inconsistent("an unknown kind of code"))?;
-    let header = Header { identity: whole([low, high]), covered, nodes, entry, metric, code, dim, width, m };
+    let (identity, sequence) = (whole([low, high]), whole([early, late]));
+    let header = Header { identity, covered, nodes, entry, metric, code, dim, width, m, sequence };
     let mut end = header_bytes();
     let mut places: Places = std::array::from_fn(|_| 0..0);
     let table = words[TABLE_AT..].chunks_exact(TABLE_WORDS);

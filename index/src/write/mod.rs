@@ -10,6 +10,7 @@ mod live;
 mod points;
 mod prepared;
 mod quarantine;
+mod rebuilt;
 mod refit;
 mod sets;
 mod settings;
@@ -33,6 +34,7 @@ pub(crate) use banks::unknown_bank;
 pub use corrections::FitInput;
 pub(crate) use corrections::banks_of;
 pub(crate) use prepared::Prepared;
+pub(crate) use refit::fit_lists;
 
 /// Hidden data is committed in pieces of this size, a small part of the store's limit.
 pub(crate) const PIECE_BYTES: usize = 32 * 1024 * 1024;
@@ -121,7 +123,7 @@ impl<'a> Draft<'a> {
     ) -> Result<Activation, WriteError> {
         match &mut self.prepared {
             Some(prepared) => prepared.lists(points, bank, slots, k),
-            None => Ok(refit::fit_lists(points, 0, bank.0, bank.1, slots, k)),
+            None => Ok(fit_lists(points, 0, bank.0, bank.1, slots, k)),
         }
     }
 

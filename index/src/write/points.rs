@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use dehub_normalize::{Bank as FitBank, Points, State as PointState, Statistic, fit_activation, fit_entries};
-use dehub_vector::{PointId, Vector};
+use dehub_vector::{CHUNK_ROWS, PointId, Vector};
 
 use super::Draft;
 use super::refit::fit_lists;
@@ -73,6 +73,10 @@ impl Draft<'_> {
                 }
             }
         }
+        let mut chunks: Vec<usize> = gone.iter().map(|&row| row as usize / CHUNK_ROWS).collect();
+        chunks.sort_unstable();
+        chunks.dedup();
+        self.next.clear_dead_chunks(chunks);
     }
 
     /// Extends every set to the rows from `first_row` on, which hold the points `ids`.

@@ -74,7 +74,7 @@ impl Fit<'_> {
 }
 
 /// The raw `k` best points of each of a bank's `slots`; none for a dead one.
-pub(super) fn fit_lists(
+pub(crate) fn fit_lists(
     points: &Points<'_>,
     first_row: usize,
     bank: &Bank,

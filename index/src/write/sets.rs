@@ -161,6 +161,7 @@ impl Draft<'_> {
         let values: Vec<f64> = states.iter().map(|state| statistic.value(state, &vectors)).collect();
         let center = if statistic.is_centred() { self.mean_over_live(&values) } else { 0.0 };
         let mut column = Column::new(statistic, center, vectors.len());
+        let mut gone = 0;
         for (row, state) in (0..).zip(states.iter()) {
             let (live, is_kept) = (self.next.live.contains(row), (row as usize) < kept_rows);
             if !live && is_kept {
@@ -170,11 +171,13 @@ impl Draft<'_> {
                 if !is_kept {
                     self.put_hidden(STATES, &pair_key(number, row), &state.encode())?;
                 }
+                column.push_gone(std::mem::take(&mut gone));
                 column.push(values[row as usize], state.largest());
             } else {
-                column.push_gone();
+                gone += 1;
             }
         }
+        column.push_gone(gone);
         let fitted = Fitting::Column { statistic, column, potentials: potentials.map(Arc::new) };
         self.install(number, Set { bank: bank.clone(), absorbed, beside: beside.cloned(), fitted });
         Ok(())

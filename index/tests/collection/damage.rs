@@ -10,15 +10,15 @@ use dehub_vector::{Metric, Vector};
 use crate::dump::dump;
 use crate::made::{Numbers, config, fit, gallery, name, points, queries, store_folder};
 
-const META: Family = Family::new("meta");
-const IDS: Family = Family::new("ids");
-const POINTS: Family = Family::new("points");
-const VECTORS: Family = Family::new("vectors");
+pub(crate) const META: Family = Family::new("meta");
+pub(crate) const IDS: Family = Family::new("ids");
+pub(crate) const POINTS: Family = Family::new("points");
+pub(crate) const VECTORS: Family = Family::new("vectors");
 const BANKS: Family = Family::new("banks");
 const ENTRIES: Family = Family::new("entries");
 const CORRECTIONS: Family = Family::new("corrections");
-const SETS: Family = Family::new("sets");
-const STATES: Family = Family::new("states");
+pub(crate) const SETS: Family = Family::new("sets");
+pub(crate) const STATES: Family = Family::new("states");
 const POTENTIALS: Family = Family::new("potentials");
 const WEIGHTS: Family = Family::new("weights");
 const FAMILIES: [Family; 11] =
@@ -27,7 +27,7 @@ const FAMILIES: [Family; 11] =
 const DIM: usize = 3;
 
 /// A collection of everything there is, closed.
-fn make(folder: &Path) {
+pub(crate) fn make(folder: &Path) {
     let mut numbers = Numbers(1);
     let made = Catalogue::new(folder).create(&name("x"), config(DIM, Metric::Cosine)).expect("free");
     made.upsert(&points(0, &numbers.vectors(4, DIM))).expect("good points");
@@ -38,11 +38,11 @@ fn make(folder: &Path) {
     made.fit(&labels.map(fit)).expect("a fit");
 }
 
-fn with_store<T>(folder: &Path, change: impl FnOnce(&Store) -> T) -> T {
+pub(crate) fn with_store<T>(folder: &Path, change: impl FnOnce(&Store) -> T) -> T {
     change(&Store::open(&store_folder(&folder.join("collections/x")), &FAMILIES).expect("a closed store"))
 }
 
-fn put(store: &Store, family: Family, key: &[u8], value: Option<&[u8]>) {
+pub(crate) fn put(store: &Store, family: Family, key: &[u8], value: Option<&[u8]>) {
     let mut batch = Batch::default();
     match value {
         Some(value) => batch.put(family, key, value),

@@ -71,8 +71,50 @@ fn a_flipped_bit_anywhere_is_seen() {
     rebuilds(&mut home);
 }
 
+/// The store has lost commits that a graph reflects: its rows may be given again to other points.
+#[test]
+fn a_graph_of_a_later_commit_than_the_store_has_is_never_read() {
+    let mut home = home(40, 18);
+    let file = home.graph_file();
+    let whole = fs::read(&file).expect("it is there");
+    let sequence = home.snapshot().sequence();
+    for (found, is_used) in [(sequence, true), (sequence + 1, false), (u64::MAX, false), (0, true)] {
+        let mut stamped = whole.clone();
+        stamped[56..64].copy_from_slice(&found.to_le_bytes());
+        sum_anew(&mut stamped);
+        home.reopen_after(|| fs::write(&file, &stamped).expect("writable"));
+        assert_eq!(home.snapshot().has_graph(), is_used, "commit {found} of {sequence}");
+        assert_eq!(home.broken_files().len(), usize::from(!is_used), "commit {found} of {sequence}");
+        home.broken_files().iter().for_each(|broken| fs::remove_file(broken).expect("it is there"));
+    }
+}
+
+#[test]
+fn a_file_of_an_earlier_version_is_set_aside_and_frozen_anew() {
+    let mut home = home(40, 19);
+    let file = home.graph_file();
+    let mut whole = fs::read(&file).expect("it is there");
+    assert_eq!(whole[8], 3);
+    whole[8] = 2;
+    check(&mut home, "version 2", || fs::write(&file, &whole).expect("writable"));
+    assert_eq!(home.broken_files(), [file.with_extension("bin.broken")]);
+    rebuilds(&mut home);
+    finds_all(&home);
+}
+
+#[test]
+fn the_newest_two_files_that_were_set_aside_are_kept() {
+    let mut home = home(40, 20);
+    for count in 1..5_u32 {
+        let wrong = home.path().join(format!("graph-0-{}-f32.bin", 100 + count));
+        home.reopen_after(|| fs::write(wrong, b"no graph").expect("writable"));
+        assert_eq!(home.broken_files().len(), count.min(2) as usize);
+        assert!(home.snapshot().has_graph());
+    }
+}
+
 /// Corrects the checksums of the sections and of the header.
-fn sum_anew(file: &mut [u8]) {
+pub(crate) fn sum_anew(file: &mut [u8]) {
     const HEADER: usize = 512;
     const TABLE: usize = 64;
     let number = |file: &[u8], at: usize| {
@@ -141,7 +183,8 @@ fn a_file_under_a_wrong_name_is_set_aside() {
         let mut home = home(40, 14);
         let (file, renamed) = (home.graph_file(), home.path().join(wrong).with_extension("bin"));
         check(&mut home, wrong, || fs::rename(&file, &renamed).expect("writable"));
-        assert_eq!(home.graph_files(), [renamed], "it is left where it is");
+        assert!(home.graph_files().is_empty(), "it is never read again");
+        assert_eq!(home.broken_files(), [renamed.with_extension("bin.broken")]);
         rebuilds(&mut home);
         assert_eq!(home.graph_files(), [file], "and removed with the next build");
     }

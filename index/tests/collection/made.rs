@@ -152,13 +152,20 @@ impl Home {
         self.folder.path().join("collections").join(ONLY)
     }
 
-    /// The files of its segments, those set aside included, in the order of their names.
+    /// The files of its segments, in the order of their names.
     pub(crate) fn graph_files(&self) -> Vec<PathBuf> {
+        self.files(|name| name.starts_with("graph") && !name.ends_with(".broken"))
+    }
+
+    /// Those that were set aside.
+    pub(crate) fn broken_files(&self) -> Vec<PathBuf> {
+        self.files(|name| name.ends_with(".broken"))
+    }
+
+    fn files(&self, is_it: impl Fn(&str) -> bool) -> Vec<PathBuf> {
         let entries = std::fs::read_dir(self.path()).expect("a collection").flatten();
-        let mut files: Vec<PathBuf> = entries
-            .filter(|entry| entry.file_name().to_string_lossy().starts_with("graph"))
-            .map(|entry| entry.path())
-            .collect();
+        let is_it = |entry: &std::fs::DirEntry| is_it(&entry.file_name().to_string_lossy());
+        let mut files: Vec<PathBuf> = entries.filter(is_it).map(|entry| entry.path()).collect();
         files.sort();
         files
     }

@@ -333,6 +333,8 @@ fn update(empty: BankUpdate, entries: &[(Vec<f32>, u8)], ids: &[u64], defer: boo
 }
 
 fn compare(home: &Home, model: &Model, query: &[f32]) -> Result<(), TestCaseError> {
+    let report = home.collection().verify(&mut |_| ());
+    prop_assert!(report.is_whole(), "{:#?}", report.checks);
     let snapshot = home.snapshot();
     prop_assert_eq!(snapshot.row_count(), model.next_row);
     let live: BTreeSet<u32> = model.points.values().map(|&(row, _)| row).collect();

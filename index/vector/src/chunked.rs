@@ -7,12 +7,15 @@ use std::sync::Arc;
 pub const CHUNK_ROWS: usize = 256;
 
 /// An append-only matrix in chunks of [`CHUNK_ROWS`] rows. A clone shares every chunk; the first
-/// append after a clone copies only the last, unfilled one.
+/// append after a clone copies only the last, unfilled one. Chunks of rows that nobody asks for any more
+/// can be cleared: they share one chunk of zeros.
 #[derive(Debug, Clone)]
 pub struct Chunked {
     width: usize,
     len: usize,
     chunks: Vec<Arc<Vec<f32>>>,
+    /// What stands for every cleared chunk, once there is one.
+    zeros: Option<Arc<Vec<f32>>>,
 }
 
 impl Chunked {
@@ -22,7 +25,7 @@ impl Chunked {
     /// If `width` is 0.
     pub fn new(width: usize) -> Chunked {
         assert!(width > 0, "a row has at least one number");
-        Chunked { width, len: 0, chunks: Vec::new() }
+        Chunked { width, len: 0, chunks: Vec::new(), zeros: None }
     }
 
     /// A column of one number a row.
@@ -62,6 +65,39 @@ impl Chunked {
             Arc::make_mut(last).extend_from_slice(row);
         }
         self.len += 1;
+    }
+
+    /// Appends `rows` rows of zeros. Whole chunks of them take no memory of their own.
+    pub fn push_zeros(&mut self, rows: usize) {
+        let end = self.len + rows;
+        while self.len < end {
+            if self.len.is_multiple_of(CHUNK_ROWS) && end - self.len >= CHUNK_ROWS {
+                let zeros = self.shared_zeros();
+                self.chunks.push(zeros);
+                self.len += CHUNK_ROWS;
+            } else {
+                self.push(&vec![0.0; self.width]);
+            }
+        }
+    }
+
+    /// Makes all rows of a chunk zeros and gives its memory back once no clone holds it. The last chunk is
+    /// left as it is while it is not full.
+    pub fn clear_chunk(&mut self, chunk: usize) {
+        if (chunk + 1) * CHUNK_ROWS <= self.len {
+            self.chunks[chunk] = self.shared_zeros();
+        }
+    }
+
+    fn shared_zeros(&mut self) -> Arc<Vec<f32>> {
+        let zeros = || Arc::new(vec![0.0; CHUNK_ROWS * self.width]);
+        Arc::clone(self.zeros.get_or_insert_with(zeros))
+    }
+
+    /// How many chunks take memory: all cleared ones together count as one.
+    pub fn resident_chunks(&self) -> usize {
+        let is_own = |chunk: &&Arc<Vec<f32>>| !self.zeros.as_ref().is_some_and(|it| Arc::ptr_eq(it, chunk));
+        self.chunks.iter().filter(is_own).count() + usize::from(self.zeros.is_some())
     }
 
     /// Row `row`, counted from 0.
@@ -104,5 +140,39 @@ mod tests {
         assert_eq!(grown.row(300), &[-1.0, -2.0]);
         assert_eq!(grown.row(257), &[257.0, 0.5]);
         assert!(Arc::ptr_eq(&kept.chunks[0], &grown.chunks[0]));
+    }
+
+    #[test]
+    fn cleared_chunks_are_zeros_and_take_the_memory_of_one() {
+        let mut matrix = Chunked::new(2);
+        (0..1000_u16).for_each(|row| matrix.push(&[f32::from(row), 1.0]));
+        let kept = matrix.clone();
+        for (chunk, resident) in [(0, 4), (2, 3), (0, 3), (3, 3)] {
+            matrix.clear_chunk(chunk);
+            assert_eq!(matrix.resident_chunks(), resident, "chunk {chunk}");
+        }
+        // The last chunk is not full, and stays.
+        assert_eq!((matrix.row(767), matrix.row(768)), (&[0.0, 0.0][..], &[768.0, 1.0][..]));
+        assert_eq!(
+            (matrix.row(0), matrix.row(256), kept.row(1)),
+            (&[0.0; 2][..], &[256.0, 1.0][..], &[1.0; 2][..])
+        );
+        (0..24).for_each(|_| matrix.push(&[5.0, 5.0]));
+        matrix.clear_chunk(3);
+        matrix.push(&[6.0, 7.0]);
+        assert_eq!((matrix.len(), matrix.resident_chunks()), (1025, 3));
+        assert_eq!((matrix.row(1023), matrix.row(1024)), (&[0.0, 0.0][..], &[6.0, 7.0][..]));
+    }
+
+    #[test]
+    fn zeros_are_appended_by_whole_chunks_where_they_fit() {
+        let mut matrix = Chunked::new(3);
+        matrix.push(&[1.0; 3]);
+        matrix.push_zeros(1000);
+        matrix.push(&[2.0; 3]);
+        assert_eq!((matrix.len(), matrix.chunk_count(), matrix.resident_chunks()), (1002, 4, 3));
+        let ones: Vec<usize> = (0..1002).filter(|&row| matrix.row(row) != [0.0; 3]).collect();
+        assert_eq!(ones, [0, 1001]);
+        assert_eq!(matrix.chunk(3).len(), 3 * (1002 - 768));
     }
 }

@@ -7,6 +7,7 @@ mod golden;
 mod hubness;
 mod laws;
 mod methods;
+mod near;
 mod oracle;
 mod perplexity;
 mod reference;

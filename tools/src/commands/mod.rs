@@ -2,6 +2,7 @@
 
 pub(crate) mod bank;
 mod calibration;
+pub(crate) mod compact;
 pub(crate) mod compress;
 pub(crate) mod create;
 pub(crate) mod default;
@@ -23,6 +24,7 @@ pub(crate) mod serve;
 mod sources;
 pub(crate) mod trial;
 pub(crate) mod tune;
+pub(crate) mod verify;
 
 use std::sync::Arc;
 
@@ -49,6 +51,8 @@ pub(crate) enum Outcome {
     Done,
     /// All was done but for rows that were refused and listed.
     SomeRefused,
+    /// Something is not as it should be, and was listed.
+    NotWhole,
 }
 
 impl Context {
@@ -60,6 +64,14 @@ impl Context {
     /// The collection of this name.
     pub(crate) fn collection(&self, name: &str) -> anyhow::Result<Arc<Collection>> {
         Ok(self.catalogue.get(&name.parse::<Name>()?)?)
+    }
+
+    /// This collection's name, or without one those of all.
+    pub(crate) fn names(&self, name: Option<&str>) -> anyhow::Result<Vec<Name>> {
+        match name {
+            Some(name) => Ok(vec![name.parse()?]),
+            None => Ok(self.catalogue.names()?),
+        }
     }
 
     /// Brings the graph of a collection up to date, and the calibration of its searches.

@@ -12,6 +12,7 @@ mod preparing;
 mod serving;
 mod settings;
 mod tuning;
+mod verifying;
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};

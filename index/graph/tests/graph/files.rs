@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use dehub_graph::{BuildOptions, Segment, SegmentError, Width};
+use dehub_graph::{BuildOptions, CodeKind, Segment, SegmentError, Width};
 use dehub_vector::Metric;
 
 use crate::made::{CODES, METRICS, Numbers, Rows, coded, graph};
@@ -13,14 +13,15 @@ fn a_mapped_segment_answers_as_the_one_that_was_written() {
     let path = folder.path().join("graph.seg");
     for (metric, code) in METRICS.iter().flat_map(|&metric| CODES.map(|code| (metric, code))) {
         let vectors = Numbers(50).cone(700, 20, metric);
-        let options = BuildOptions { identity: 0xfeed_0123_4567_89ab, ..coded(code) };
+        let (identity, sequence) = (0xfeed_0123_4567_89ab, 0x0123_4567_89ab_cdef);
+        let options = BuildOptions { identity, sequence, ..coded(code) };
         let built = graph(&vectors, metric, options.clone());
         // Over the file that the last one still maps.
         built.write(&path).expect("writable");
         let opened = Segment::open(&path).expect("whole");
         assert_eq!(opened.as_bytes(), built.as_bytes());
         assert_eq!((opened.metric(), opened.code(), opened.dim()), (metric, code, 20));
-        assert_eq!((opened.identity(), opened.covered()), (options.identity, 700));
+        assert_eq!((opened.identity(), opened.covered(), opened.sequence()), (identity, 700, sequence));
         let rows = Rows::new(&vectors, metric);
         for query in Numbers(51).cone(20, 20, metric) {
             let width = Width { effort: 20, keep: 20 };
@@ -32,13 +33,17 @@ fn a_mapped_segment_answers_as_the_one_that_was_written() {
 }
 
 fn small() -> Segment {
+    small_of(CodeKind::default())
+}
+
+fn small_of(code: CodeKind) -> Segment {
     let vectors = Numbers(52).cone(60, 5, Metric::Euclidean);
-    graph(&vectors, Metric::Euclidean, BuildOptions { m: 2, ..BuildOptions::default() })
+    graph(&vectors, Metric::Euclidean, BuildOptions { m: 2, ..coded(code) })
 }
 
 #[test]
 fn a_file_with_any_byte_changed_is_refused() {
-    check_any_byte_changed(small().as_bytes());
+    CODES.into_iter().for_each(|code| check_any_byte_changed(small_of(code).as_bytes()));
 }
 
 /// Whether a file is read, and not with any byte changed.
@@ -56,12 +61,14 @@ pub(crate) fn check_any_byte_changed(file: &[u8]) {
 
 #[test]
 fn a_file_cut_short_or_too_long_is_refused() {
-    let mut bytes = small().as_bytes().to_vec();
-    for len in 0..bytes.len() {
-        assert!(Segment::read(&bytes[..len]).is_err(), "{len} bytes");
+    for code in CODES {
+        let mut bytes = small_of(code).as_bytes().to_vec();
+        for len in 0..bytes.len() {
+            assert!(Segment::read(&bytes[..len]).is_err(), "{len} bytes");
+        }
+        bytes.push(0);
+        assert!(matches!(Segment::read(&bytes), Err(SegmentError::Length { .. })));
     }
-    bytes.push(0);
-    assert!(matches!(Segment::read(&bytes), Err(SegmentError::Length { .. })));
 }
 
 #[test]
@@ -76,7 +83,7 @@ fn an_error_names_the_part_and_what_is_wrong() {
     assert_eq!(message(&|bytes| bytes[last] ^= 1), "the checksum of its codes does not match");
     assert_eq!(message(&|bytes| bytes[40] ^= 1), "the checksum of its header does not match");
     assert_eq!(message(&|bytes| bytes[0] = b'D'), "it does not start as a graph segment");
-    assert_eq!(message(&|bytes| bytes[8] = 9), "it is a graph segment of version 9, wanted 2");
+    assert_eq!(message(&|bytes| bytes[8] = 9), "it is a graph segment of version 9, wanted 3");
     let cut = message(&|bytes| bytes.truncate(last));
     assert_eq!(cut, format!("it has {last} bytes, its codes ends at {}", last + 1));
 }

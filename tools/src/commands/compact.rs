@@ -1,0 +1,62 @@
+//! `dehub compact`.
+
+use dehub_index::{Compacted, DiskUse, Name};
+use serde_json::{Value, json};
+
+use super::{Context, Outcome};
+use crate::cli::Compact;
+use crate::output::table;
+
+/// Gives back what deleted and replaced data takes on disk.
+pub(crate) fn run(context: &Context, command: &Compact) -> anyhow::Result<Outcome> {
+    let mut compacted = Vec::new();
+    for name in context.names(command.collection.as_deref())? {
+        let collection = context.collection(name.as_str())?;
+        let bar = context.output.progress("compacting", None);
+        let outcome = collection.compact();
+        bar.finish_and_clear();
+        let outcome = outcome?;
+        context.tend(&collection)?;
+        compacted.push((name, outcome));
+    }
+    let values: Vec<Value> = compacted.iter().map(|(name, it)| to_json(name, it)).collect();
+    context.output.result(&json!({ "collections": values }), || {
+        let texts: Vec<String> = compacted.iter().map(|(name, it)| describe(name, it)).collect();
+        if texts.is_empty() { "no collections".to_owned() } else { texts.join("\n\n") }
+    })?;
+    Ok(Outcome::Done)
+}
+
+fn to_json(name: &Name, compacted: &Compacted) -> Value {
+    let bytes = |&it: &DiskUse| {
+        let DiskUse { store, graph, set_aside } = it;
+        json!({ "store": store, "graph": graph, "set_aside": set_aside, "total": it.total() })
+    };
+    json!({
+        "collection": name.as_str(),
+        "bytes_before": bytes(&compacted.before),
+        "bytes_after": bytes(&compacted.after),
+        "segments_frozen": compacted.frozen,
+        "orphans_dropped": compacted.orphans.records,
+    })
+}
+
+fn describe(name: &Name, Compacted { before, after, frozen, orphans }: &Compacted) -> String {
+    let row = |what: &str, part: fn(&DiskUse) -> u64| {
+        vec![what.to_owned(), part(before).to_string(), part(after).to_string()]
+    };
+    let rows = vec![
+        row("store", |it| it.store),
+        row("graph", |it| it.graph),
+        row("set aside", |it| it.set_aside),
+        row("all", DiskUse::total),
+    ];
+    let mut text = format!("{name}\n{}", table(&["bytes of", "before", "after"], 1, rows));
+    if *frozen > 0 {
+        text += &format!("\nsegments frozen without deleted points: {frozen}");
+    }
+    if orphans.records > 0 {
+        text += &format!("\ndropped {} records that nothing names", orphans.records);
+    }
+    text
+}
