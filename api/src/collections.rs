@@ -16,6 +16,7 @@ use crate::errors::{self, Written};
 use crate::live::LiveReply;
 use crate::problem::Problem;
 use crate::quarantine::QuarantineReply;
+use crate::writer::WriterReply;
 
 #[derive(Serialize)]
 struct Listed {
@@ -44,6 +45,7 @@ struct Described {
     /// By what policy queries are kept; `null` if they are not.
     live: Option<LiveReply>,
     graph: GraphReply,
+    writer: WriterReply,
     /// The number of the newest commit.
     sequence: u64,
     bytes_on_disk: u64,
@@ -126,13 +128,14 @@ pub(crate) async fn list(call: Call) -> HttpResponse {
 
 /// `PUT /collections/{collection}`
 pub(crate) async fn create(call: Call) -> HttpResponse {
-    call.answer_body(&["wait"], |task, body| {
-        let name = task.name("collection")?;
-        let config = config(body)?;
-        task.edge().catalogue().create(&name, config).map_err(|error| errors::catalogue(&error))?;
-        task.reply(&true)
-    })
-    .await
+    call.at_once()
+        .answer_body(&["wait"], |task, body| {
+            let name = task.name("collection")?;
+            let config = config(body)?;
+            task.edge().catalogue().create(&name, config).map_err(|error| errors::catalogue(&error))?;
+            task.reply(&true)
+        })
+        .await
 }
 
 /// `GET /collections/{collection}`
@@ -162,6 +165,7 @@ fn describe_task(task: &Task) -> Result<Vec<u8>, Problem> {
             segments: snapshot.segment_infos().into_iter().map(SegmentReply::new).collect(),
             calibration: snapshot.calibration().map(calibration_value),
         },
+        writer: WriterReply::new(&collection.writer()),
         sequence: snapshot.sequence(),
         bytes_on_disk: collection.bytes_on_disk(),
     })
@@ -188,22 +192,24 @@ pub(crate) async fn update(call: Call) -> HttpResponse {
 
 /// `GET /collections/{collection}/exists`
 pub(crate) async fn exists(call: Call) -> HttpResponse {
-    call.answer(&[], |task| {
-        let name = task.name("collection")?;
-        let names = task.edge().catalogue().names().map_err(|error| errors::catalogue(&error))?;
-        task.reply(&Exists { exists: names.contains(&name) })
-    })
-    .await
+    call.at_once()
+        .answer(&[], |task| {
+            let name = task.name("collection")?;
+            let names = task.edge().catalogue().names().map_err(|error| errors::catalogue(&error))?;
+            task.reply(&Exists { exists: names.contains(&name) })
+        })
+        .await
 }
 
 /// `DELETE /collections/{collection}`
 pub(crate) async fn delete(call: Call) -> HttpResponse {
-    call.answer(&["wait"], |task| {
-        let name = task.name("collection")?;
-        task.edge().delete(&name).map_err(|error| errors::catalogue(&error))?;
-        task.reply(&true)
-    })
-    .await
+    call.at_once()
+        .answer(&["wait"], |task| {
+            let name = task.name("collection")?;
+            task.edge().delete(&name).map_err(|error| errors::catalogue(&error))?;
+            task.reply(&true)
+        })
+        .await
 }
 
 fn config(body: Value) -> Result<CollectionConfig, Problem> {

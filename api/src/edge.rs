@@ -16,6 +16,7 @@ use crate::corrections;
 use crate::errors::{self, INTERNAL, OVERLOADED, Written};
 use crate::jobs::{Jobs, Kind, Purpose, Unfinished, unfinished};
 use crate::live::Live;
+use crate::metrics::Metrics;
 use crate::problem::Problem;
 
 /// Requests that are with the engine or wait for one of its threads. One more is answered 503 at
@@ -40,6 +41,7 @@ pub(crate) struct Edge {
     /// Collections whose graph could not be built; only a write tries again.
     given_up: Arc<Mutex<HashSet<Name>>>,
     jobs: Jobs,
+    metrics: Metrics,
     /// Collections whose pending fits were resumed, if they had some.
     resumed: Mutex<HashSet<Name>>,
     // INVARIANT: the last field, so that it is dropped when the collections are closed.
@@ -100,7 +102,9 @@ impl Edge {
         body_limit_bytes: usize,
         open: Open,
     ) -> Edge {
+        let jobs = Jobs::default();
         Edge {
+            metrics: Metrics::new(&catalogue, &jobs),
             catalogue,
             live,
             body_limit_bytes,
@@ -108,7 +112,7 @@ impl Edge {
             body_bytes: Bound::new(body_limit_bytes.saturating_mul(BODIES_MAX)),
             building: Arc::default(),
             given_up: Arc::default(),
-            jobs: Jobs::default(),
+            jobs,
             resumed: Mutex::default(),
             open,
         }
@@ -125,6 +129,11 @@ impl Edge {
 
     pub(crate) fn jobs(&self) -> &Jobs {
         &self.jobs
+    }
+
+    /// What is measured about requests and collections.
+    pub(crate) fn metrics(&self) -> &Metrics {
+        &self.metrics
     }
 
     /// Begins a job.

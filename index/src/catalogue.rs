@@ -8,7 +8,7 @@ use std::sync::{Arc, Weak};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use dehub_store::{Blame, Store};
+use dehub_store::{Blame, FailPoint, Store};
 
 use crate::collection::store_path;
 use crate::data_lock::{DataHolder, DataLock, Refused};
@@ -231,6 +231,11 @@ impl Catalogue {
         Ok(names.into_iter().map(state).collect())
     }
 
+    /// What one collection is doing; [`CollectionState::Closed`] if it is not there either.
+    pub fn state(&self, name: &Name) -> CollectionState {
+        CollectionState::new(self.slots.get(name).as_ref())
+    }
+
     /// The collections that are open.
     pub fn open_ones(&self) -> BTreeMap<Name, Arc<Collection>> {
         let open = |(name, slot): (Name, Slot)| match slot {
@@ -260,6 +265,7 @@ impl Catalogue {
         let beside = self.beside(NEW, name);
         remove(&beside).and_then(|()| fs::create_dir(&beside)).map_err(fault)?;
         Collection::create(&beside, config).map(drop).inspect_err(|_| _ = remove(&beside))?;
+        FailPoint::CreateMade.reach();
         match fs::rename(&beside, &path) {
             // Another process was quicker.
             Err(error) if path.exists() => {
@@ -270,6 +276,7 @@ impl Catalogue {
             renamed => renamed.inspect_err(|_| _ = remove(&beside)).map_err(fault)?,
         }
         sync(&self.collections()).map_err(fault)?;
+        FailPoint::CreateRenamed.reach();
         open(&path, claim)
     }
 
@@ -295,7 +302,7 @@ impl Catalogue {
 
     /// Lets a collection be opened by a thread of its own, if it is closed; waits for nothing. Gives what it is doing.
     pub fn begin(&self, name: &Name) -> Result<CollectionState, CatalogueError> {
-        let state = CollectionState::new(self.slots.get(name).as_ref());
+        let state = self.state(name);
         match state {
             CollectionState::Opening { .. } | CollectionState::Open | CollectionState::Closing => Ok(state),
             CollectionState::Closed | CollectionState::Failed { .. } => {
@@ -307,7 +314,7 @@ impl Catalogue {
                     let thread = thread::Builder::new().name("open".to_owned()).spawn(work);
                     thread.map_err(|source| CatalogueError::Folder { path: self.path(name), source })?;
                 }
-                Ok(CollectionState::new(self.slots.get(name).as_ref()))
+                Ok(self.state(name))
             }
         }
     }
@@ -368,6 +375,7 @@ impl Catalogue {
             return renamed.map_err(fault);
         }
         renamed.and_then(|()| sync(&self.collections())).map_err(fault)?;
+        FailPoint::DeleteRenamed.reach();
         drop((store, open));
         let removed = remove(&doomed).map_err(fault);
         drop(claim);

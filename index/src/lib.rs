@@ -45,6 +45,7 @@ mod staleness;
 mod state;
 mod walk;
 mod write;
+mod writer;
 
 pub use alarm::{HubAlarm, HubRule, PointAlarm};
 pub use bank::{BANK_ENTRIES_MAX, BankInfo, BankUpdate, EntryInput, EntrySelector, WEIGHT_MAX};
@@ -78,6 +79,7 @@ pub use snapshot::{GalleryInfo, Snapshot};
 pub use walk::Walked;
 
 pub use write::FitInput;
+pub use writer::{WriterFailure, WriterInfo};
 
 pub use dehub_normalize::Growth;
 pub use dehub_store::Blame;

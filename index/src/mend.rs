@@ -3,10 +3,9 @@
 use std::fs::{self, File};
 use std::io::{self, Write};
 use std::path::Path;
-use std::sync::Arc;
 use std::time::Duration;
 
-use crate::{Catalogue, CatalogueError, Collection, CollectionState, Name};
+use crate::{Catalogue, CatalogueError, CollectionState, Name};
 
 /// How long others have to let go of a collection that is to be opened anew. While it is waited for, who asks for
 /// the collection waits as well; so it is short, and tried again.
@@ -46,7 +45,8 @@ impl Catalogue {
     ///
     /// Gives each collection that needed it. Meant to be called again and again while the collections are served.
     pub fn mend(&self) -> Vec<Mended> {
-        let failed = self.open_ones().into_iter().filter(|(_, collection)| writer_failed(collection));
+        let failed =
+            self.open_ones().into_iter().filter(|(_, collection)| collection.writer().failure.is_some());
         let failed: Vec<Name> = failed.map(|(name, _)| name).collect();
         let closed = self.states().unwrap_or_default().into_iter().filter(|(_, state)| match state {
             CollectionState::Failed { error } => !error.is_damage(),
@@ -74,11 +74,6 @@ impl Catalogue {
         let reopened = self.with_closed_within(name, LET_GO_WITHIN, |_| ()).and_then(|()| self.get(name));
         reopened.map_or_else(MendOutcome::Refused, |_| MendOutcome::Reopened)
     }
-}
-
-/// Whether no write succeeds until the collection is opened anew.
-fn writer_failed(collection: &Arc<Collection>) -> bool {
-    collection.store.is_poisoned()
 }
 
 /// Writes to a folder and takes it back.

@@ -1,7 +1,7 @@
 //! `dehub info`.
 
 use dehub_api::calibration_value;
-use dehub_index::{Collection, Correction, FitInput, Name, PendingFit, SegmentInfo};
+use dehub_index::{Collection, Correction, FitInput, Name, PendingFit, SegmentInfo, WriterInfo};
 use serde_json::{Value, json};
 
 use super::calibration::describe_calibration;
@@ -100,7 +100,18 @@ fn to_json(name: &str, collection: &Collection) -> Value {
             "points": snapshot.quarantined().len(),
         },
         "live": snapshot.live_bank().map(policy_json),
+        "writer": writer_json(&collection.writer()),
         "bytes_on_disk": collection.bytes_on_disk(),
+    })
+}
+
+fn writer_json(info: &WriterInfo) -> Value {
+    json!({
+        "waiting": info.waiting,
+        "waiting_max": info.waiting_max,
+        "commits": info.commits,
+        "syncs": info.syncs,
+        "failure": info.failure.as_ref().map(|failure| failure.cause.as_str()),
     })
 }
 
@@ -151,6 +162,9 @@ fn describe(name: &str, collection: &Collection) -> String {
         snapshot.sequence(),
         collection.bytes_on_disk() / 1024,
     );
+    if let Some(failure) = &collection.writer().failure {
+        text += &format!("  writes      refused since a commit failed: {}\n", failure.cause);
+    }
     text += &segments(&snapshot.segment_infos());
     text += &describe_calibration(&snapshot);
     let banks = snapshot.banks().map(|bank| {
