@@ -96,6 +96,10 @@ pub(crate) const OVERLOADED: Code = Code::new(503, "overloaded", "The server is 
 const NOT_OPEN: Code = Code::new(503, "collection_not_open", "The collection is not open yet");
 const COLLECTION_BUSY: Code = Code::new(503, "collection_busy", "The collection is in use");
 const DAMAGED: Code = Code::new(503, "collection_damaged", "The collection is damaged");
+const QUEUE_FULL: Code = Code::new(429, "queue_full", "Too many writes of the collection are under way");
+const WRITER_FAILED: Code =
+    Code::new(503, "writer_failed", "The collection takes no writes since one failed");
+const DISK_FULL: Code = Code::new(507, "disk_full", "The disk is nearly full");
 const STORAGE: Code = Code::new(503, "storage_unavailable", "The storage cannot be used");
 pub(crate) const INTERNAL: Code = Code::new(500, "internal", "A defect of the server");
 
@@ -254,6 +258,9 @@ pub(crate) fn write(error: &WriteError, written: &Written<'_>) -> Problem {
             new(INVALID_METHOD).at(pointer).found(correction)
         }
         WriteError::NotHeld { place, id } => new(NOT_HELD).unprocessable().at(written.id(*place)).found(id),
+        WriteError::QueueFull { .. } => new(QUEUE_FULL).retry_after(RETRY_SECONDS),
+        WriteError::WriterFailed { .. } => new(WRITER_FAILED).retry_after(RETRY_SECONDS),
+        WriteError::DiskFull { .. } => new(DISK_FULL),
         WriteError::Commit(_) | WriteError::Read(_) | WriteError::GraphFile(_) => {
             by_blame(error.blame(), error.to_string())
         }

@@ -8,6 +8,8 @@ use serde::Serialize;
 /// How writes fare.
 #[derive(Serialize)]
 pub(crate) struct WriterReply {
+    /// What an acknowledged write survives: `strict` or `relaxed`.
+    durability: &'static str,
     /// Writes that are made or wait to become durable.
     waiting: usize,
     /// As many may; one more is refused.
@@ -34,6 +36,7 @@ impl WriterReply {
             since: failure.since.duration_since(UNIX_EPOCH).map_or(0.0, |since| since.as_secs_f64()),
         };
         WriterReply {
+            durability: info.durability.name(),
             waiting: info.waiting,
             waiting_max: info.waiting_max,
             commits: info.commits,

@@ -5,7 +5,7 @@ use std::sync::{MutexGuard, PoisonError, TryLockError};
 use std::thread;
 use std::time::Duration;
 
-use dehub_store::{Batch, Durability};
+use dehub_store::{Batch, Durability, FailPoint};
 
 use crate::collection::Collection;
 use crate::pending::{Keeper, PendingRecord, StoredInput, locked};
@@ -134,6 +134,7 @@ impl Collection {
     /// Checks a fit, and makes it a pending one if it is large, or goes on with the pending one there is.
     fn begin(&self, inputs: &[FitInput], progress: &FitProgress) -> Result<Prepared, WriteError> {
         let mut state = self.lock();
+        self.writer.check()?;
         let (total, statistics) = Draft::new(&self.store, &state).measure(inputs)?;
         let stored: Vec<StoredInput> = inputs.iter().map(StoredInput::new).collect();
         let earlier = locked(&self.pending)
@@ -176,7 +177,7 @@ impl Collection {
         counters.next_row = state.row_count();
         batch.put(META, COUNTERS_KEY, &to_json(&counters));
         batch.put(META, &pending_key(key), &to_json(record));
-        self.store.commit(batch, Durability::Strict)?;
+        self.writer.noting(self.store.commit(batch, Durability::Strict).map_err(WriteError::from))?;
         state.counters = counters;
         locked(&self.pending).insert(key, record.clone());
         Ok(())
@@ -197,7 +198,16 @@ impl Collection {
             (Ok(_), Some(key)) => _ = locked(&self.pending).remove(&key),
             (Ok(_), None) | (Err(_), None) => {}
             // What is kept outlives the store's failure, and the process.
-            (Err(WriteError::Interrupted | WriteError::Commit(_) | WriteError::Read(_)), Some(_)) => {}
+            (
+                Err(
+                    WriteError::Interrupted
+                    | WriteError::Commit(_)
+                    | WriteError::Read(_)
+                    | WriteError::WriterFailed { .. }
+                    | WriteError::DiskFull { .. },
+                ),
+                Some(_),
+            ) => {}
             (Err(_), Some(key)) => self.discard(key)?,
         }
         if outcome.is_ok() {
@@ -225,8 +235,11 @@ impl Collection {
             let mut draft = Draft::prepared(&self.store, &state, prepared);
             let outcome = change(&mut draft)?;
             draft.end_pending();
-            *state = draft.commit()?;
-            self.publish(&state);
+            self.writer.check()?;
+            FailPoint::FitPrepared.reach();
+            *state = self.writer.noting(draft.append())?;
+            let number = self.writer.install(state);
+            self.writer.settle(number)?;
             return Ok(outcome);
         }
     }
@@ -237,7 +250,7 @@ impl Collection {
         let Some(record) = locked(&self.pending).get(&key).cloned() else { return Ok(()) };
         let mut batch = Batch::default();
         record.delete(key, &mut batch, |number| state.sets.contains_key(&number));
-        self.store.commit(batch, Durability::Strict)?;
+        self.writer.noting(self.store.commit(batch, Durability::Strict).map_err(WriteError::from))?;
         locked(&self.pending).remove(&key);
         Ok(())
     }

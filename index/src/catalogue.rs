@@ -23,9 +23,6 @@ pub const CLOSE_WITHIN: Duration = Duration::from_secs(30);
 /// How often it looks whether they have.
 const LOOK_EVERY: Duration = Duration::from_millis(5);
 
-/// References to its store that a collection has which nobody uses: its own, and its newest snapshot's.
-const OWN_STORE_REFERENCES: usize = 2;
-
 /// How folders start that are being made or deleted. Whatever is left of them when nobody is at work can go.
 const NEW: &str = ".new-";
 const DELETED: &str = ".deleted-";
@@ -489,7 +486,7 @@ enum Held {
 /// Closes a collection as soon as nobody else has it or reads from it.
 fn close(mut collection: Arc<Collection>, until: Instant) -> Result<(), Held> {
     loop {
-        if Arc::strong_count(&collection.store) <= OWN_STORE_REFERENCES {
+        if !collection.writer.is_read() {
             match Arc::try_unwrap(collection) {
                 Ok(collection) => {
                     let store = Arc::downgrade(&collection.store);

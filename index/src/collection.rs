@@ -4,38 +4,35 @@ use std::collections::HashSet;
 use std::fs;
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 
-use arc_swap::ArcSwap;
 use dehub_graph::Segment;
-use dehub_store::{Batch, Durability, Store};
+use dehub_store::{Batch, Durability as Synced, Family, Store};
 use dehub_vector::PointId;
 
 use crate::alarm::PointAlarm;
-use crate::bank::Bank;
 use crate::config::StoredConfig;
 use crate::pending::{self, PendingFits};
 use crate::record::{CALIBRATION_KEY, CONFIG_KEY, FAMILIES, META, to_json};
 use crate::state::State;
 use crate::write::{Draft, FitInput, unknown_bank};
+use crate::writer::Writer;
 use crate::{
-    BankUpdate, Calibration, CollectionConfig, Correction, DefaultCorrection, EntryInput, EntrySelector,
-    HubRule, LiveBank, Name, OpenError, OpenPhase, OpenProgress, PointInput, Receipt, Snapshot, Upserted,
-    WriteError, open,
+    BankUpdate, Calibration, CollectionConfig, Correction, DefaultCorrection, Durability, EntryInput,
+    EntrySelector, HubRule, LiveBank, Name, OpenError, OpenPhase, OpenProgress, PointInput, Receipt,
+    Snapshot, Upserted, WriteError, WriterInfo, open,
 };
 
 /// A durable, searchable collection.
 pub struct Collection {
     pub(crate) store: Arc<Store>,
     pub(crate) folder: PathBuf,
-    /// Held while a write is made; never while points are frozen.
-    state: Mutex<State>,
+    pub(crate) writer: Writer,
     /// Held while points are frozen, so that only one at a time changes the segments.
     pub(crate) freezing: Mutex<()>,
     /// Held by a fit from its beginning to its end.
     pub(crate) fitting: Mutex<()>,
     pub(crate) pending: PendingFits,
-    published: ArcSwap<Snapshot>,
 }
 
 impl Collection {
@@ -46,30 +43,57 @@ impl Collection {
         // A store's folder is its own: one that readers of a deleted collection of this name still
         // hold cannot be in its way.
         let store = Store::create(&path.join(format!("{STORE}{identity:016x}")), &FAMILIES)?;
+        Collection::found(path, store, config, identity)
+    }
+
+    /// Makes a collection in an empty store, which has the families [`Collection::families`], with its other files
+    /// in the folder `path`.
+    pub fn create_with(path: &Path, store: Store, config: CollectionConfig) -> Result<Collection, OpenError> {
+        Collection::found(path, store, config, RandomState::new().build_hasher().finish())
+    }
+
+    fn found(
+        path: &Path,
+        store: Store,
+        config: CollectionConfig,
+        identity: u64,
+    ) -> Result<Collection, OpenError> {
         let mut batch = Batch::default();
         batch.put(META, CONFIG_KEY, &to_json(&StoredConfig::new(&config, identity)));
         let wrap = |source| OpenError::Create { path: path.to_owned(), source };
-        store.commit(batch, Durability::Strict).map_err(wrap)?;
+        store.commit(batch, Synced::Strict).map_err(wrap)?;
         Ok(Collection::serve(path, store, State::new(config, identity), PendingFits::default()))
     }
 
     /// Opens the collection in `path` as its last acknowledged write left it.
     pub(crate) fn open(path: &Path, progress: &OpenProgress) -> Result<Collection, OpenError> {
         progress.begin(OpenPhase::Store, 0);
-        let store = Store::open(&store_path(path), &FAMILIES)?;
+        Collection::read(path, Store::open(&store_path(path), &FAMILIES)?, progress)
+    }
+
+    /// Opens the collection in a store, with its other files in the folder `path`.
+    pub fn open_with(path: &Path, store: Store) -> Result<Collection, OpenError> {
+        Collection::read(path, store, &OpenProgress::default())
+    }
+
+    fn read(path: &Path, store: Store, progress: &OpenProgress) -> Result<Collection, OpenError> {
         let state = open::load(path, &store, progress)?;
         let pending = pending::read_all(&store);
         let pending = pending.map_err(|source| OpenError::Read { path: path.to_owned(), source })?;
         Ok(Collection::serve(path, store, state, pending))
     }
 
+    /// The families that the store of a collection has.
+    pub fn families() -> &'static [Family] {
+        &FAMILIES
+    }
+
     fn serve(path: &Path, store: Store, state: State, pending: PendingFits) -> Collection {
         let store = Arc::new(store);
         Collection {
-            published: ArcSwap::from_pointee(snapshot(&store, &state)),
+            writer: Writer::new(&store, state),
             store,
             folder: path.to_owned(),
-            state: Mutex::new(state),
             freezing: Mutex::new(()),
             fitting: Mutex::new(()),
             pending,
@@ -78,7 +102,21 @@ impl Collection {
 
     /// The newest published state. It holds every acknowledged write.
     pub fn snapshot(&self) -> Arc<Snapshot> {
-        self.published.load_full()
+        self.writer.published()
+    }
+
+    /// How writes fare.
+    pub fn writer(&self) -> WriterInfo {
+        self.writer.info()
+    }
+
+    /// Acknowledges writes by this promise from now on. Everything before is durable when it returns.
+    pub fn set_durability(&self, durability: Durability) -> Result<(), WriteError> {
+        self.write(|draft| {
+            draft.set_durability(durability);
+            Ok(())
+        })?;
+        self.writer.sync()
     }
 
     /// Adds points, or replaces those whose id exists: all of them or, on an error, none. Those that the
@@ -94,21 +132,21 @@ impl Collection {
         points: &[PointInput],
         watch: Option<&HubRule>,
     ) -> Result<Upserted, WriteError> {
-        let mut state = self.lock();
-        let mut draft = Draft::new(&self.store, &state);
-        let mut receipt = draft.upsert(points)?;
-        let alarms = watch.map_or(Ok(Vec::new()), |rule| draft.alarms(points.len(), rule))?;
-        let mut held = Vec::new();
-        if let Some(rule) = &state.quarantine.rule {
-            held = draft.alarms(points.len(), rule)?;
-            if !held.is_empty() {
-                // Nothing of the first draft is stored: what it fitted was the test.
-                draft = Draft::new(&self.store, &state);
-                receipt = draft.upsert_and_hold(points, &held, rule)?;
+        let (receipt, alarms, held) = self.writer.write(|state| {
+            let mut draft = Draft::new(&self.store, state);
+            let mut receipt = draft.upsert(points)?;
+            let alarms = watch.map_or(Ok(Vec::new()), |rule| draft.alarms(points.len(), rule))?;
+            let mut held = Vec::new();
+            if let Some(rule) = &state.quarantine.rule {
+                held = draft.alarms(points.len(), rule)?;
+                if !held.is_empty() {
+                    // Nothing of the first draft is stored: what it fitted was the test.
+                    draft = Draft::new(&self.store, state);
+                    receipt = draft.upsert_and_hold(points, &held, rule)?;
+                }
             }
-        }
-        *state = draft.commit()?;
-        self.publish(&state);
+            Ok((draft.append()?, (receipt, alarms, held)))
+        })?;
         Ok(Upserted { receipt, alarms: PointAlarm::of(points, alarms), held: PointAlarm::of(points, held) })
     }
 
@@ -178,10 +216,7 @@ impl Collection {
     /// Fits corrections and gives them without installing them: nothing is stored, and no query can ask
     /// for them. They serve the snapshot taken at the same time.
     pub fn rehearse(&self, inputs: &[FitInput]) -> Result<(Arc<Snapshot>, Vec<Correction>), WriteError> {
-        let (state, seen) = {
-            let state = self.lock();
-            (state.clone(), self.snapshot())
-        };
+        let (state, seen) = self.writer.newest();
         let mut draft = Draft::rehearsal(&self.store, &state);
         draft.fit(inputs)?;
         let served = |input: &FitInput| {
@@ -199,10 +234,7 @@ impl Collection {
         bank: &Name,
         lists: &[HashSet<u32>],
     ) -> Result<(Arc<Snapshot>, Vec<Vec<Correction>>), WriteError> {
-        let (state, seen) = {
-            let state = self.lock();
-            (state.clone(), self.snapshot())
-        };
+        let (state, seen) = self.writer.newest();
         let Some(whole) = state.banks.get(bank) else { return Err(unknown_bank(&state, bank)) };
         let fitted = |excluded: &HashSet<u32>| {
             let mut draft = Draft::rehearsal(&self.store, &state);
@@ -235,13 +267,12 @@ impl Collection {
 
     /// Keeps what the ways of searching were measured to find and to cost. No answer changes, and no sequence.
     pub fn set_calibration(&self, calibration: Calibration) -> Result<(), WriteError> {
-        let mut state = self.lock();
-        let mut batch = Batch::default();
-        batch.put(META, CALIBRATION_KEY, &to_json(&calibration));
-        self.store.commit(batch, Durability::Relaxed)?;
-        state.calibration = Some(Arc::new(calibration));
-        self.publish(&state);
-        Ok(())
+        self.writer.write(|state| {
+            let mut batch = Batch::default();
+            batch.put(META, CALIBRATION_KEY, &to_json(&calibration));
+            self.store.commit(batch, Synced::Relaxed)?;
+            Ok((State { calibration: Some(Arc::new(calibration)), ..state.clone() }, ()))
+        })
     }
 
     /// The bytes of the collection's files.
@@ -250,53 +281,20 @@ impl Collection {
         self.store.bytes_on_disk().unwrap_or(0) + graph as u64
     }
 
-    /// Commit, then apply, then publish; the caller acknowledges.
+    /// Append, apply, sync, publish; the caller acknowledges.
     pub(crate) fn write<T>(
         &self,
         change: impl FnOnce(&mut Draft<'_>) -> Result<T, WriteError>,
     ) -> Result<T, WriteError> {
-        let mut state = self.lock();
-        let mut draft = Draft::new(&self.store, &state);
-        let outcome = change(&mut draft)?;
-        *state = draft.commit()?;
-        self.publish(&state);
-        Ok(outcome)
-    }
-
-    pub(crate) fn publish(&self, state: &State) {
-        self.published.store(Arc::new(snapshot(&self.store, state)));
+        self.writer.write(|state| {
+            let mut draft = Draft::new(&self.store, state);
+            let outcome = change(&mut draft)?;
+            Ok((draft.append()?, outcome))
+        })
     }
 
     pub(crate) fn lock(&self) -> MutexGuard<'_, State> {
-        // A panic in a write leaves the state as it was: it is replaced whole, after the commit.
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-fn snapshot(store: &Arc<Store>, state: &State) -> Snapshot {
-    let corrections = state.corrections.iter().filter_map(|(name, record)| {
-        let served = state.serve(name, record);
-        debug_assert!(served.is_some(), "a committed correction is whole");
-        Some((name.clone(), served?))
-    });
-    let bank = |(name, bank): (&Name, &Bank)| (name.clone(), (bank.info(name), bank.clone()));
-    Snapshot {
-        config: state.config,
-        view: store.owned_view(),
-        sequence: state.counters.sequence,
-        vectors: state.vectors.clone(),
-        half_norms: state.half_norms.clone(),
-        norm_max: state.norm_max,
-        live: state.live.clone(),
-        segments: state.segments.clone(),
-        freezes_next: OnceLock::new(),
-        banks: state.banks.iter().map(bank).collect(),
-        corrections: corrections.collect(),
-        default: state.default.clone(),
-        quarantine: state.quarantine.clone(),
-        live_bank: state.live_bank.clone(),
-        calibration: state.calibration.clone(),
-        calibration_is_due: OnceLock::new(),
+        self.writer.lock()
     }
 }
 

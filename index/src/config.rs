@@ -140,6 +140,51 @@ impl FromStr for Quantization {
     }
 }
 
+/// What an acknowledged write survives.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Durability {
+    /// A power cut: it is on the disk.
+    #[default]
+    Strict,
+    /// The death of the process. A power cut may take the writes of about the last second, the newest first.
+    Relaxed,
+}
+
+impl Durability {
+    /// Its name, as it is read.
+    pub fn name(self) -> &'static str {
+        match self {
+            Durability::Strict => "strict",
+            Durability::Relaxed => "relaxed",
+        }
+    }
+}
+
+impl fmt::Display for Durability {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// A name that no durability has.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("durability {found:?} is unknown, wanted strict or relaxed")]
+pub struct DurabilityError {
+    /// What was given.
+    pub found: String,
+}
+
+impl FromStr for Durability {
+    type Err = DurabilityError;
+
+    fn from_str(name: &str) -> Result<Durability, DurabilityError> {
+        let is_it = |durability: &Durability| durability.name() == name;
+        let found = [Durability::Strict, Durability::Relaxed].into_iter().find(is_it);
+        found.ok_or_else(|| DurabilityError { found: name.to_owned() })
+    }
+}
+
 /// How the graph of a collection is built, and from which size on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct GraphConfig {
@@ -164,7 +209,7 @@ impl Default for GraphConfig {
     }
 }
 
-/// What a collection is made with. It never changes, but for the quantization.
+/// What a collection is made with. It never changes, but for the quantization and the durability.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CollectionConfig {
     /// The dimension of every vector.
@@ -173,6 +218,8 @@ pub struct CollectionConfig {
     pub metric: Metric,
     /// The graph.
     pub graph: GraphConfig,
+    /// What acknowledged writes survive.
+    pub durability: Durability,
 }
 
 /// A configuration no collection can have.
@@ -197,7 +244,7 @@ pub enum ConfigError {
 }
 
 impl CollectionConfig {
-    /// A checked configuration.
+    /// A checked configuration, of strict durability.
     pub fn new(dim: usize, metric: Metric, graph: GraphConfig) -> Result<CollectionConfig, ConfigError> {
         let within = |parameter, found, least, most| {
             if (least..=most).contains(&found) {
@@ -208,7 +255,7 @@ impl CollectionConfig {
         };
         within("m", graph.m, 2, 128)?;
         within("ef_construction", graph.ef_construction, 1, 4096)?;
-        Ok(CollectionConfig { dim: Dim::new(dim)?, metric, graph })
+        Ok(CollectionConfig { dim: Dim::new(dim)?, metric, graph, durability: Durability::Strict })
     }
 
     /// Whether a collection of `points` points is large enough for a graph.
@@ -231,6 +278,9 @@ pub(crate) struct StoredConfig {
     /// Absent in collections made before there was a choice.
     #[serde(default = "unchosen")]
     quantization: Quantization,
+    /// Absent in collections made before there was a choice.
+    #[serde(default)]
+    durability: Durability,
 }
 
 /// What graphs were kept in before there was a choice.
@@ -253,6 +303,7 @@ impl StoredConfig {
             ef_construction,
             full_scan_threshold,
             quantization,
+            durability: config.durability,
         }
     }
 
@@ -268,7 +319,8 @@ impl StoredConfig {
     pub(crate) fn config(&self) -> Result<CollectionConfig, ConfigError> {
         let StoredConfig { m, ef_construction, full_scan_threshold, quantization, .. } = *self;
         let graph = GraphConfig { m, ef_construction, full_scan_threshold, quantization };
-        CollectionConfig::new(self.dim, self.metric, graph)
+        let config = CollectionConfig::new(self.dim, self.metric, graph)?;
+        Ok(CollectionConfig { durability: self.durability, ..config })
     }
 }
 

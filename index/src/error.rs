@@ -338,6 +338,32 @@ pub enum WriteError {
     /// The commit failed. The writer refuses until the collection is opened again.
     #[error(transparent)]
     Commit(#[from] dehub_store::CommitError),
+    /// A commit failed, this one or one before it, so the writer refuses until the collection is opened again.
+    #[error(
+        "the collection takes no writes since a commit failed, and serves what was there before: {cause}"
+    )]
+    WriterFailed {
+        /// The error of the commit.
+        cause: String,
+    },
+    /// Too many writes wait.
+    #[error(
+        "{waiting} writes of the collection are under way already: try again when some of them have ended"
+    )]
+    QueueFull {
+        /// How many.
+        waiting: usize,
+    },
+    /// The disk is nearly full. Nothing was tried, and the next write succeeds once there is space.
+    #[error("{path}: the disk has {free} bytes left, and a write is tried with at least {wanted}")]
+    DiskFull {
+        /// The folder of the store.
+        path: PathBuf,
+        /// The bytes left.
+        free: u64,
+        /// The bytes wanted.
+        wanted: u64,
+    },
     /// What the write depends on could not be read.
     #[error(transparent)]
     Read(#[from] ReadError),
@@ -397,7 +423,10 @@ impl WriteError {
         match self {
             WriteError::Commit(error) => error.blame(),
             WriteError::Read(error) => error.blame(),
-            WriteError::GraphFile(_) => Blame::Environment,
+            WriteError::GraphFile(_)
+            | WriteError::WriterFailed { .. }
+            | WriteError::QueueFull { .. }
+            | WriteError::DiskFull { .. } => Blame::Environment,
             WriteError::Cancelled
             | WriteError::Interrupted
             | WriteError::Vector { .. }

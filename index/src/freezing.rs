@@ -3,9 +3,12 @@
 use std::ops::Range;
 use std::sync::{MutexGuard, PoisonError};
 
+use dehub_store::FailPoint;
+
 use crate::graph::build_graph;
 use crate::graph_file;
 use crate::segments::Frozen;
+use crate::state::State;
 use crate::{Collection, Quantization, Snapshot, WriteError};
 
 /// What became of a request to build the graph.
@@ -67,6 +70,8 @@ impl Collection {
 
     /// Makes one segment of the points with these rows, and puts it in the place of those over them.
     fn freeze_rows(&self, snapshot: &Snapshot, rows: &Range<u32>) -> Result<(), WriteError> {
+        // A graph must not know of points that a power cut may take from the store.
+        self.writer.sync()?;
         let identity = self.lock().identity;
         let quantization = snapshot.config().graph.quantization;
         let frozen = if snapshot.live.count(rows.clone()) == 0 {
@@ -81,11 +86,12 @@ impl Collection {
             let graph = graph.map_err(WriteError::GraphFile)?;
             Some(Frozen { rows: rows.clone(), quantization, graph })
         };
-        let mut state = self.lock();
-        state.segments = state.segments.with(rows, frozen);
-        self.publish(&state);
-        let segments = state.segments.clone();
-        drop(state);
+        FailPoint::GraphRenamed.reach();
+        let segments = self.writer.write(|state| {
+            let segments = state.segments.with(rows, frozen);
+            Ok((State { segments: segments.clone(), ..state.clone() }, segments))
+        })?;
+        FailPoint::GraphSwapped.reach();
         graph_file::remove_others(&self.folder, &segments);
         Ok(())
     }

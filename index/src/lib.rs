@@ -54,7 +54,8 @@ pub use catalogue::{CLOSE_WITHIN, Catalogue, CatalogueError, CollectionState};
 pub use code_scan::Sought;
 pub use collection::Collection;
 pub use config::{
-    CollectionConfig, ConfigError, GraphConfig, Name, NameError, Quantization, QuantizationError,
+    CollectionConfig, ConfigError, Durability, DurabilityError, GraphConfig, Name, NameError, Quantization,
+    QuantizationError,
 };
 pub use correction::{Column, Correction, CorrectionInfo, FitReport, Fitted};
 pub use data_lock::DataHolder;
@@ -79,7 +80,7 @@ pub use snapshot::{GalleryInfo, Snapshot};
 pub use walk::Walked;
 
 pub use write::FitInput;
-pub use writer::{WriterFailure, WriterInfo};
+pub use writer::{WRITERS_MAX, WriterFailure, WriterInfo};
 
 pub use dehub_normalize::Growth;
 pub use dehub_store::Blame;

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use dehub_normalize::{Method, State as PointState, Statistic};
-use dehub_store::{Batch, Durability, Store};
+use dehub_store::{Batch, Durability, FailPoint, Store};
 use serde::{Deserialize, Serialize};
 
 use crate::record::{
@@ -178,6 +178,7 @@ impl Keeper {
     fn put(&self, mut batch: Batch) -> Result<(), WriteError> {
         batch.put(META, &pending_key(self.key), &to_json(&self.record));
         self.store.commit(batch, Durability::Relaxed)?;
+        FailPoint::FitPieceKept.reach();
         locked(&self.fits).insert(self.key, self.record.clone());
         Ok(())
     }

@@ -5,7 +5,7 @@ use std::ops::Range;
 use std::sync::{Arc, OnceLock};
 
 use dehub_graph::Segment;
-use dehub_store::OwnedView;
+use dehub_store::{OwnedView, Store};
 use dehub_vector::{Chunked, Metric, PointId, Vector, dot};
 
 use crate::bank::Bank;
@@ -15,6 +15,7 @@ use crate::record::{
 };
 use crate::row_set::RowSet;
 use crate::segments::Segments;
+use crate::state::State;
 use crate::{
     BankInfo, Calibration, CalibrationSubject, CollectionConfig, Correction, DefaultCorrection, EntryInput,
     HeldPoint, HubRule, LiveBank, Name, Point, ReadError, machine,
@@ -63,6 +64,34 @@ pub struct GalleryInfo {
 }
 
 impl Snapshot {
+    /// The state as readers get it, with the store as it is now.
+    pub(crate) fn of(store: &Arc<Store>, state: &State) -> Snapshot {
+        let corrections = state.corrections.iter().filter_map(|(name, record)| {
+            let served = state.serve(name, record);
+            debug_assert!(served.is_some(), "a committed correction is whole");
+            Some((name.clone(), served?))
+        });
+        let bank = |(name, bank): (&Name, &Bank)| (name.clone(), (bank.info(name), bank.clone()));
+        Snapshot {
+            config: state.config,
+            view: store.owned_view(),
+            sequence: state.counters.sequence,
+            vectors: state.vectors.clone(),
+            half_norms: state.half_norms.clone(),
+            norm_max: state.norm_max,
+            live: state.live.clone(),
+            segments: state.segments.clone(),
+            freezes_next: OnceLock::new(),
+            banks: state.banks.iter().map(bank).collect(),
+            corrections: corrections.collect(),
+            default: state.default.clone(),
+            quarantine: state.quarantine.clone(),
+            live_bank: state.live_bank.clone(),
+            calibration: state.calibration.clone(),
+            calibration_is_due: OnceLock::new(),
+        }
+    }
+
     /// What the collection was made with.
     pub fn config(&self) -> &CollectionConfig {
         &self.config

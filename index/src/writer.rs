@@ -1,8 +1,52 @@
-//! How the writes of a collection fare.
+//! How writes become durable and visible: made one after the other, synced together.
+//!
+//! A write is made and appended to the store under the lock, and then waits for a sync without it. One of those
+//! that wait syncs for all that were appended before it began (group commit), while the next are made. A state is
+//! published only after the sync that covers it, so no reader sees what a power cut could take back, unless the
+//! collection is relaxed.
 
-use std::time::SystemTime;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant, SystemTime};
 
-use crate::Collection;
+use arc_swap::ArcSwap;
+use dehub_store::{CommitError, FailPoint, Store};
+
+use crate::state::State;
+use crate::{Durability, Snapshot, WriteError};
+
+/// Writes that are made or wait at a time; one more is refused. Each holds a thread and its data, and one that waits
+/// behind so many others waits longer than its client does.
+pub const WRITERS_MAX: usize = 64;
+
+/// How long a relaxed collection goes on with commits that a power cut could take back.
+const RELAXED_SYNC: Duration = Duration::from_secs(1);
+
+/// The state that writes change, and the one that readers see.
+pub(crate) struct Writer {
+    store: Arc<Store>,
+    /// Held while a write is made, and not while it waits to become durable.
+    state: Mutex<State>,
+    settled: Mutex<Settled>,
+    /// Told when a sync has ended.
+    synced: Condvar,
+    published: ArcSwap<Snapshot>,
+    writers: AtomicUsize,
+}
+
+/// How far what was appended is durable. Locked after the state, if both are.
+struct Settled {
+    /// The state after the newest write, and the number of that write.
+    newest: (u64, Arc<Snapshot>),
+    /// The newest write that is published.
+    published: u64,
+    /// Whether somebody syncs.
+    is_leading: bool,
+    synced_at: Instant,
+    /// Whether a relaxed write was published that no sync covers.
+    is_behind: bool,
+    failure: Option<WriterFailure>,
+}
 
 /// Why a collection takes no writes.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -16,6 +60,8 @@ pub struct WriterFailure {
 /// How the writes of a collection fare.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WriterInfo {
+    /// What an acknowledged write survives.
+    pub durability: Durability,
     /// Writes that are made or wait to become durable.
     pub waiting: usize,
     /// As many may; one more is refused.
@@ -28,20 +74,218 @@ pub struct WriterInfo {
     pub failure: Option<WriterFailure>,
 }
 
-impl Collection {
-    /// How writes fare.
-    pub fn writer(&self) -> WriterInfo {
-        let counts = self.store.counts();
-        let failure = || WriterFailure {
-            cause: "an earlier write to the store failed".to_owned(),
-            since: SystemTime::now(),
-        };
-        WriterInfo {
-            waiting: 0,
-            waiting_max: 1,
-            commits: counts.commits,
-            syncs: counts.syncs,
-            failure: self.store.is_poisoned().then(failure),
+/// A place among the writers, given back when dropped.
+struct Place<'a>(&'a AtomicUsize);
+
+impl Drop for Place<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+impl Writer {
+    pub(crate) fn new(store: &Arc<Store>, state: State) -> Writer {
+        let first = Arc::new(Snapshot::of(store, &state));
+        Writer {
+            store: Arc::clone(store),
+            state: Mutex::new(state),
+            settled: Mutex::new(Settled {
+                newest: (0, Arc::clone(&first)),
+                published: 0,
+                is_leading: false,
+                synced_at: Instant::now(),
+                is_behind: false,
+                failure: None,
+            }),
+            synced: Condvar::new(),
+            published: ArcSwap::new(first),
+            writers: AtomicUsize::new(0),
         }
     }
+
+    /// What readers see.
+    pub(crate) fn published(&self) -> Arc<Snapshot> {
+        self.published.load_full()
+    }
+
+    /// The state after the newest write, which may not be durable yet. While it is held, none is made.
+    pub(crate) fn lock(&self) -> MutexGuard<'_, State> {
+        // A panic in a write leaves the state as it was: it is replaced whole, after it was appended.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The state after the newest write, as the writer and as readers have it.
+    pub(crate) fn newest(&self) -> (State, Arc<Snapshot>) {
+        let state = self.lock();
+        (state.clone(), Arc::clone(&self.settled().newest.1))
+    }
+
+    /// Makes a write: `make` appends it to the store and gives the next state. Returns when that is durable and
+    /// published.
+    pub(crate) fn write<T>(
+        &self,
+        make: impl FnOnce(&State) -> Result<(State, T), WriteError>,
+    ) -> Result<T, WriteError> {
+        let _place = self.enter()?;
+        let mut state = self.lock();
+        self.check()?;
+        let (next, outcome) = self.noting(make(&state))?;
+        *state = next;
+        let number = self.install(state);
+        self.settle(number)?;
+        Ok(outcome)
+    }
+
+    /// Lets readers see what `state` has become, once it is durable. Gives the number to wait for by
+    /// [`Writer::settle`].
+    pub(crate) fn install(&self, state: MutexGuard<'_, State>) -> u64 {
+        let snapshot = Arc::new(Snapshot::of(&self.store, &state));
+        let mut settled = self.settled();
+        let number = settled.newest.0 + 1;
+        settled.newest = (number, snapshot);
+        number
+    }
+
+    /// Waits until the write of this number is durable and published, and syncs for all if nobody does.
+    pub(crate) fn settle(&self, number: u64) -> Result<(), WriteError> {
+        let mut settled = self.settled();
+        loop {
+            if settled.published >= number {
+                return Ok(());
+            }
+            if let Some(failure) = &settled.failure {
+                return Err(failed(failure));
+            }
+            if !settled.is_leading {
+                break;
+            }
+            settled = self.synced.wait(settled).unwrap_or_else(PoisonError::into_inner);
+        }
+        settled.is_leading = true;
+        let (newest, snapshot) = settled.newest.clone();
+        let is_due = match snapshot.config.durability {
+            Durability::Strict => true,
+            Durability::Relaxed => settled.synced_at.elapsed() >= RELAXED_SYNC,
+        };
+        drop(settled);
+        let lead = Lead(self);
+        let outcome = if is_due { self.store.sync() } else { Ok(()) };
+        FailPoint::BeforePublish.reach();
+        let mut settled = self.settled();
+        if is_due && outcome.is_ok() {
+            settled.synced_at = Instant::now();
+        }
+        let outcome = match outcome {
+            Ok(()) => {
+                settled.published = newest;
+                settled.is_behind = !is_due;
+                self.published.store(snapshot);
+                Ok(())
+            }
+            Err(error) => Err(failed(settled.fail(&error))),
+        };
+        drop(settled);
+        drop(lead);
+        outcome
+    }
+
+    /// Makes everything that readers see durable, under a relaxed collection too.
+    pub(crate) fn sync(&self) -> Result<(), WriteError> {
+        if self.settled().is_behind {
+            let outcome = self.store.sync();
+            self.noting(outcome.map_err(WriteError::from))?;
+        }
+        Ok(())
+    }
+
+    /// Refuses a write that cannot succeed.
+    pub(crate) fn check(&self) -> Result<(), WriteError> {
+        if self.store.is_poisoned() {
+            return Err(failed(self.settled().failure.get_or_insert_with(unnoted)));
+        }
+        Ok(())
+    }
+
+    /// Remembers why the store takes no more writes, if that is how `outcome` failed.
+    pub(crate) fn noting<T>(&self, outcome: Result<T, WriteError>) -> Result<T, WriteError> {
+        if let Err(WriteError::Commit(error @ CommitError::Failed { .. })) = &outcome {
+            self.settled().fail(error);
+        }
+        outcome
+    }
+
+    pub(crate) fn info(&self) -> WriterInfo {
+        let counts = self.store.counts();
+        let mut settled = self.settled();
+        if self.store.is_poisoned() {
+            settled.failure.get_or_insert_with(unnoted);
+        }
+        WriterInfo {
+            durability: settled.newest.1.config.durability,
+            waiting: self.writers.load(Ordering::Relaxed),
+            waiting_max: WRITERS_MAX,
+            commits: counts.commits,
+            syncs: counts.syncs,
+            failure: settled.failure.clone(),
+        }
+    }
+
+    /// Whether anybody has a snapshot, or reads from the store, but the writer and the collection it is of.
+    pub(crate) fn is_read(&self) -> bool {
+        let settled = self.settled();
+        let (newest, published) = (&settled.newest.1, self.published());
+        // The writer's own, the one in hand, and the newest if it is published.
+        let (own, views) = if Arc::ptr_eq(newest, &published) { (3, 1) } else { (2, 2) };
+        let newest_is_read = views == 2 && Arc::strong_count(newest) > 1;
+        let references = views + 2;
+        newest_is_read || Arc::strong_count(&published) > own || Arc::strong_count(&self.store) > references
+    }
+
+    fn enter(&self) -> Result<Place<'_>, WriteError> {
+        let place = Place(&self.writers);
+        if self.writers.fetch_add(1, Ordering::Relaxed) >= WRITERS_MAX {
+            return Err(WriteError::QueueFull { waiting: WRITERS_MAX });
+        }
+        Ok(place)
+    }
+
+    fn settled(&self) -> MutexGuard<'_, Settled> {
+        self.settled.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for Writer {
+    fn drop(&mut self) {
+        // Whoever closes a relaxed collection in good order loses nothing to a later power cut.
+        if let Err(error) = self.sync() {
+            tracing::error!(%error, "the newest relaxed writes were not synced");
+        }
+    }
+}
+
+/// Who syncs for all; when dropped, even by a panic, somebody else may.
+struct Lead<'a>(&'a Writer);
+
+impl Drop for Lead<'_> {
+    fn drop(&mut self) {
+        self.0.settled().is_leading = false;
+        self.0.synced.notify_all();
+    }
+}
+
+impl Settled {
+    /// The first failure is why there are others.
+    fn fail(&mut self, error: &CommitError) -> &WriterFailure {
+        self.failure
+            .get_or_insert_with(|| WriterFailure { cause: error.to_string(), since: SystemTime::now() })
+    }
+}
+
+/// The store failed where nobody could say why.
+fn unnoted() -> WriterFailure {
+    WriterFailure { cause: "an earlier write to the store failed".to_owned(), since: SystemTime::now() }
+}
+
+fn failed(failure: &WriterFailure) -> WriteError {
+    WriteError::WriterFailed { cause: failure.cause.clone() }
 }

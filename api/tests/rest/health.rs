@@ -213,3 +213,32 @@ fn a_description_tells_how_writes_fare() {
     assert!(writer["waiting_max"].as_u64().is_some_and(|most| most > 0), "{writer}");
     assert!(writer["commits"].as_u64().is_some_and(|commits| commits > 0), "{writer}");
 }
+
+#[test]
+fn durability_is_chosen_with_the_collection_and_changed_later() {
+    let folder = tempdir().expect("a folder");
+    let served = Served::start(folder.path());
+    let body =
+        |durability: &str| json!({"vectors": {"size": 2, "distance": "Dot"}, "durability": durability});
+    served.did("PUT", "/collections/strict", &json!({"vectors": {"size": 2, "distance": "Dot"}}));
+    served.did("PUT", "/collections/relaxed", &body("relaxed"));
+    let durability = |name: &str| served.get(&format!("/collections/{name}"))["writer"]["durability"].clone();
+    assert_eq!((durability("strict"), durability("relaxed")), (json!("strict"), json!("relaxed")));
+    assert_eq!(served.did("PATCH", "/collections/strict", &json!({"durability": "relaxed"})), true);
+    assert_eq!(served.did("PATCH", "/collections/relaxed", &json!({"durability": "strict"})), true);
+    assert_eq!((durability("strict"), durability("relaxed")), (json!("relaxed"), json!("strict")));
+    let refused = [
+        served.json("PUT", "/collections/c", &body("lax")),
+        served.json("PATCH", "/collections/strict", &json!({"durability": "lax"})),
+        served.json("PATCH", "/collections/strict", &json!({})),
+    ];
+    let found = refused.map(|reply| {
+        let pointer = reply.body["errors"][0]["pointer"].as_str().expect("a place").to_owned();
+        (reply.status, reply.body["code"].as_str().expect("a code").to_owned(), pointer)
+    });
+    let value = (422, "invalid_value".to_owned(), "/durability".to_owned());
+    assert_eq!(found, [value.clone(), value, (422, "missing_field".to_owned(), String::new())]);
+    drop(served);
+    let served = Served::start(folder.path());
+    assert_eq!(served.get("/collections/strict")["writer"]["durability"], "relaxed");
+}

@@ -9,15 +9,15 @@ mod defaults;
 mod live;
 mod points;
 mod prepared;
-mod quantization;
 mod quarantine;
 mod refit;
 mod sets;
+mod settings;
 
 use std::collections::HashMap;
 
 use dehub_normalize::{Activation, Bank as FitBank, Points, State as PointState, Statistic};
-use dehub_store::{Batch, Durability, Store};
+use dehub_store::{Batch, Durability, FailPoint, Store};
 use dehub_vector::PointId;
 
 use crate::bank::Bank;
@@ -125,15 +125,16 @@ impl<'a> Draft<'a> {
         }
     }
 
-    /// Makes the write durable and gives the state that is now true.
-    pub(crate) fn commit(mut self) -> Result<State, WriteError> {
+    /// Appends the write to the store, durable with its next sync, and gives the state that is then true.
+    pub(crate) fn append(mut self) -> Result<State, WriteError> {
         self.next.counters.next_row = self.next.row_count();
         self.visible.put(META, COUNTERS_KEY, &to_json(&self.next.counters));
         if !self.hidden.is_empty() {
             self.store.commit(self.hidden, Durability::Relaxed)?;
+            FailPoint::BetweenPieces.reach();
         }
-        // Syncing the last batch syncs the log before it.
-        self.store.commit(self.visible, Durability::Strict)?;
+        // Later in the log than what is hidden, so never durable without it.
+        self.store.commit(self.visible, Durability::Relaxed)?;
         Ok(self.next)
     }
 
@@ -150,6 +151,7 @@ impl<'a> Draft<'a> {
         self.hidden.put(family, key, value);
         if self.hidden.bytes() >= PIECE_BYTES {
             self.store.commit(std::mem::take(&mut self.hidden), Durability::Relaxed)?;
+            FailPoint::BetweenPieces.reach();
         }
         Ok(())
     }

@@ -41,6 +41,19 @@ fn is_data_file(name: &Path) -> bool {
     name.extension().is_some_and(|extension| extension == "sst" || extension == "log")
 }
 
+/// Whether a store has a file of this name: a table, a log, or one of those that say what belongs to it.
+pub(crate) fn is_store_file(name: &str) -> bool {
+    let is_number = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    if let Some(number) = name.strip_suffix(".sst").or_else(|| name.strip_suffix(".log")) {
+        return is_number(number);
+    }
+    match name.split_once('-') {
+        Some(("MANIFEST" | "OPTIONS", number)) => is_number(number),
+        Some(_) => false,
+        None => [CURRENT, "IDENTITY", "LOCK", "LOG"].contains(&name),
+    }
+}
+
 /// The lengths of all files directly in `path`. A file that goes away meanwhile does not count.
 pub(crate) fn bytes(path: &Path) -> io::Result<u64> {
     let mut total = 0;
@@ -53,6 +66,12 @@ pub(crate) fn bytes(path: &Path) -> io::Result<u64> {
         }
     }
     Ok(total)
+}
+
+/// What an ordinary process may still write to the file system of `path`, in bytes.
+pub(crate) fn free_bytes(path: &Path) -> Option<u64> {
+    let system = rustix::fs::statvfs(path).ok()?;
+    Some(system.f_bavail.saturating_mul(system.f_frsize))
 }
 
 /// Makes `path` and what is missing above it, so that they are there after a power cut.

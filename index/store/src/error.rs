@@ -1,7 +1,7 @@
 //! What can go wrong, one enum per operation, and whose fault it is.
 
 use std::fmt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use crate::Family;
 
@@ -75,10 +75,14 @@ pub enum OpenError {
         path: PathBuf,
     },
     /// The files contradict themselves, or some are missing.
-    #[error("the store at {path} is damaged: {cause}")]
+    #[error("the store at {path} is damaged{}: {cause}", place(file.as_deref(), *offset))]
     Corrupt {
         /// Where the store is.
         path: PathBuf,
+        /// The file that is damaged, lost or too much, if that is known.
+        file: Option<PathBuf>,
+        /// Where in that file, in bytes from its start, if that is known.
+        offset: Option<u64>,
         /// What was found.
         cause: String,
     },
@@ -125,10 +129,14 @@ pub enum ReadError {
         family: Family,
     },
     /// What is on disk does not match its checksum, or contradicts itself.
-    #[error("the store at {path} is damaged: {cause}")]
+    #[error("the store at {path} is damaged{}: {cause}", place(file.as_deref(), *offset))]
     Corrupt {
         /// Where the store is.
         path: PathBuf,
+        /// The file that is damaged, lost or too much, if that is known.
+        file: Option<PathBuf>,
+        /// Where in that file, in bytes from its start, if that is known.
+        offset: Option<u64>,
         /// What was found.
         cause: String,
     },
@@ -219,6 +227,15 @@ pub enum CompactError {
         /// The system's words.
         cause: String,
     },
+}
+
+/// ` in FILE at byte OFFSET`, as far as it is known.
+fn place(file: Option<&Path>, offset: Option<u64>) -> String {
+    match (file, offset) {
+        (Some(file), Some(offset)) => format!(" in {} at byte {offset}", file.display()),
+        (Some(file), None) => format!(" in {}", file.display()),
+        (None, _) => String::new(),
+    }
 }
 
 impl OpenError {

@@ -29,9 +29,13 @@
 
 mod batch;
 mod directory;
+mod engine;
 mod error;
 mod fail_point;
 mod family;
+mod faults;
+mod memory;
+mod opening;
 mod rocks;
 mod scan;
 mod store;
@@ -41,6 +45,8 @@ pub use batch::{BATCH_BYTES_MAX, Batch};
 pub use error::{Blame, CheckpointError, CommitError, CompactError, Holder, OpenError, ReadError};
 pub use fail_point::FailPoint;
 pub use family::Family;
+pub use faults::{Fault, Faults};
+pub use memory::MemoryDisk;
 pub use scan::{Row, Scan, prefix_end};
-pub use store::{Counts, Durability, Store};
+pub use store::{Compacted, Counts, Durability, FamilySize, Store};
 pub use view::{OwnedView, View};

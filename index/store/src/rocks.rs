@@ -19,19 +19,18 @@ use rocksdb::checkpoint::Checkpoint;
 use rocksdb::{
     BlockBasedOptions, BottommostLevelCompaction, Cache, ColumnFamily, ColumnFamilyDescriptor,
     CompactOptions, DBCompressionType, DBIteratorWithThreadMode, DBRecoveryMode, DBWithThreadMode, Direction,
-    ErrorKind, IteratorMode, LogLevel, Options, ReadOptions, SingleThreaded, SnapshotWithThreadMode,
+    Error, ErrorKind, IteratorMode, LogLevel, Options, ReadOptions, SingleThreaded, SnapshotWithThreadMode,
     WaitForCompactOptions, WriteBatch, WriteOptions,
 };
 
 use crate::batch::ChangeRef;
-use crate::{Batch, Family, Holder};
+use crate::engine::{Cause, Trouble};
+use crate::{Batch, Family, Holder, Row, directory};
 
 /// A database whose families are fixed when it is opened.
 pub(crate) type Database = DBWithThreadMode<SingleThreaded>;
 pub(crate) type Snapshot<'a> = SnapshotWithThreadMode<'a, Database>;
 pub(crate) type Rows<'a> = DBIteratorWithThreadMode<'a, Database>;
-pub(crate) type EngineError = rocksdb::Error;
-pub(crate) type FamilyHandle = ColumnFamily;
 
 /// The family every RocksDB database has; a store keeps nothing in it.
 const DEFAULT_FAMILY: &str = rocksdb::DEFAULT_COLUMN_FAMILY_NAME;
@@ -74,12 +73,12 @@ pub(crate) enum Mode {
     Open,
 }
 
-pub(crate) fn open(path: &Path, families: &[Family], mode: Mode) -> Result<Database, EngineError> {
+pub(crate) fn open(path: &Path, families: &[Family], mode: Mode) -> Result<Database, Trouble> {
     open_named(path, families.iter().map(|family| family.name()), mode)
 }
 
 /// Whether nothing was ever written to the database at `path`, which must have exactly the families `names`.
-pub(crate) fn is_blank(path: &Path, names: &[String]) -> Result<bool, EngineError> {
+pub(crate) fn is_blank(path: &Path, names: &[String]) -> Result<bool, Trouble> {
     let database = open_named(path, names.iter().map(String::as_str), Mode::Open)?;
     Ok(database.latest_sequence_number() == 0)
 }
@@ -88,7 +87,7 @@ fn open_named<'a>(
     path: &Path,
     names: impl Iterator<Item = &'a str>,
     mode: Mode,
-) -> Result<Database, EngineError> {
+) -> Result<Database, Trouble> {
     let mut options = options();
     options.create_if_missing(mode != Mode::Open);
     options.create_missing_column_families(mode != Mode::Open);
@@ -97,11 +96,11 @@ fn open_named<'a>(
     names.sort_unstable();
     names.dedup();
     let families = names.into_iter().map(|name| ColumnFamilyDescriptor::new(name, options.clone()));
-    Database::open_cf_descriptors(&options, path, families.collect::<Vec<_>>())
+    Ok(Database::open_cf_descriptors(&options, path, families.collect::<Vec<_>>())?)
 }
 
 /// The families of the database at `path`, whether or not somebody has it open.
-pub(crate) fn family_names(path: &Path) -> Result<Vec<String>, EngineError> {
+pub(crate) fn family_names(path: &Path) -> Result<Vec<String>, Trouble> {
     let mut names = Database::list_cf(&Options::default(), path)?;
     names.retain(|name| name != DEFAULT_FAMILY);
     Ok(names)
@@ -153,70 +152,78 @@ pub(crate) fn read_options(snapshot: Option<&Snapshot<'_>>) -> ReadOptions {
     options
 }
 
+fn handle(database: &Database, family: Family) -> Result<&ColumnFamily, Trouble> {
+    let handle = database.cf_handle(family.name());
+    handle.ok_or_else(|| Trouble::new(Cause::Mismatch, format!("there is no family {family}")))
+}
+
 pub(crate) fn get(
     database: &Database,
-    family: &FamilyHandle,
+    family: Family,
     key: &[u8],
     snapshot: Option<&Snapshot<'_>>,
-) -> Result<Option<Vec<u8>>, EngineError> {
-    database.get_cf_opt(family, key, &read_options(snapshot))
+) -> Result<Option<Vec<u8>>, Trouble> {
+    Ok(database.get_cf_opt(handle(database, family)?, key, &read_options(snapshot))?)
 }
 
 /// The values of `keys`, in their order, all of one moment.
 pub(crate) fn get_many<K: AsRef<[u8]>>(
     database: &Database,
-    family: &FamilyHandle,
+    family: Family,
     keys: &[K],
     snapshot: Option<&Snapshot<'_>>,
-) -> Result<Vec<Option<Vec<u8>>>, EngineError> {
-    let values = database.batched_multi_get_cf_opt(family, keys, false, &read_options(snapshot));
+) -> Result<Vec<Option<Vec<u8>>>, Trouble> {
+    let handle = handle(database, family)?;
+    let values = database.batched_multi_get_cf_opt(handle, keys, false, &read_options(snapshot));
     values.into_iter().map(|value| Ok(value?.map(|bytes| bytes.to_vec()))).collect()
 }
 
 pub(crate) fn rows<'a>(
     database: &'a Database,
-    family: &FamilyHandle,
+    family: Family,
     from: &[u8],
     to: Option<&[u8]>,
     snapshot: Option<&Snapshot<'_>>,
-) -> Rows<'a> {
+) -> Result<Rows<'a>, Trouble> {
+    let handle = handle(database, family)?;
     let mut options = read_options(snapshot);
     if let Some(to) = to {
         options.set_iterate_upper_bound(to);
     }
-    database.iterator_cf_opt(family, options, IteratorMode::From(from, Direction::Forward))
+    Ok(database.iterator_cf_opt(handle, options, IteratorMode::From(from, Direction::Forward)))
 }
 
-/// Translates a batch; the error is the first family the database was not opened with.
-pub(crate) fn write_batch(database: &Database, batch: &Batch) -> Result<WriteBatch, Family> {
+pub(crate) fn next_row(rows: &mut Rows<'_>) -> Option<Result<Row, Trouble>> {
+    Some(rows.next()?.map_err(Trouble::from))
+}
+
+pub(crate) fn write(database: &Database, batch: Batch, synced: bool) -> Result<(), Trouble> {
     let mut writes = WriteBatch::with_capacity_bytes(batch.bytes());
     for change in batch.iter() {
-        let handle = database.cf_handle(change.family().name()).ok_or(change.family())?;
+        let handle = handle(database, change.family())?;
         match change {
             ChangeRef::Put { key, value, .. } => writes.put_cf(handle, key, value),
             ChangeRef::Delete { key, .. } => writes.delete_cf(handle, key),
             ChangeRef::DeleteRange { from, to, .. } => writes.delete_range_cf(handle, from, to),
         }
     }
-    Ok(writes)
-}
-
-pub(crate) fn write(database: &Database, writes: WriteBatch, synced: bool) -> Result<(), EngineError> {
+    // It is in memory twice more below.
+    drop(batch);
     let mut options = WriteOptions::default();
     options.set_sync(synced);
-    database.write_opt(writes, &options)
+    Ok(database.write_opt(writes, &options)?)
 }
 
-pub(crate) fn sync_log(database: &Database) -> Result<(), EngineError> {
-    database.flush_wal(true)
+pub(crate) fn sync_log(database: &Database) -> Result<(), Trouble> {
+    Ok(database.flush_wal(true)?)
 }
 
-pub(crate) fn checkpoint(database: &Database, into: &Path) -> Result<(), EngineError> {
-    Checkpoint::new(database)?.create_checkpoint(into)
+pub(crate) fn checkpoint(database: &Database, into: &Path) -> Result<(), Trouble> {
+    Ok(Checkpoint::new(database)?.create_checkpoint(into)?)
 }
 
 /// Rewrites each family into its last level, without what was deleted or replaced.
-pub(crate) fn compact(database: &Database, families: &[Family]) -> Result<(), EngineError> {
+pub(crate) fn compact(database: &Database, families: &[Family]) -> Result<(), Trouble> {
     let mut options = CompactOptions::default();
     options.set_bottommost_level_compaction(BottommostLevelCompaction::ForceOptimized);
     for handle in families.iter().filter_map(|family| database.cf_handle(family.name())) {
@@ -224,47 +231,61 @@ pub(crate) fn compact(database: &Database, families: &[Family]) -> Result<(), En
         database.compact_range_cf_opt(handle, None::<&[u8]>, None::<&[u8]>, &options);
     }
     // The call above has no result; a compaction that failed leaves an error that this one returns.
-    database.wait_for_compact(&WaitForCompactOptions::default())
+    Ok(database.wait_for_compact(&WaitForCompactOptions::default())?)
 }
 
-/// What an error of RocksDB means to us.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Fault {
-    InUse(Holder),
-    Denied,
-    Corrupt,
-    /// A file that should be there is not.
-    FileMissing,
-    AlreadyExists,
-    /// What was asked does not fit what is stored.
-    Mismatch,
-    Other,
+impl From<Error> for Trouble {
+    fn from(error: Error) -> Trouble {
+        let cause = cause(&error);
+        let text = error.into_string();
+        let (file, offset) = place(&text).map_or((None, None), |(file, offset)| (Some(file), offset));
+        Trouble { cause, text, file, offset }
+    }
+}
+
+/// The file that a message names by its path, and where in it. A folder above may be called anything, so only names of
+/// files that RocksDB makes count.
+fn place(text: &str) -> Option<(String, Option<u64>)> {
+    let number = |text: &str| -> Option<u64> {
+        let digits = text.bytes().take_while(u8::is_ascii_digit).count();
+        text[..digits].parse().ok()
+    };
+    text.match_indices('/').find_map(|(at, _)| {
+        let tail = &text[at + 1..];
+        let is_name = |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'-');
+        let name = tail[..tail.bytes().take_while(|byte| is_name(byte)).count()].trim_end_matches('.');
+        if !directory::is_store_file(name) {
+            return None;
+        }
+        let offset = tail[name.len()..].split_once("offset ").and_then(|(_, rest)| number(rest));
+        Some((name.to_owned(), offset))
+    })
 }
 
 /// Reads the text of an error. The path in its middle may say anything, so only its two ends are looked at.
-pub(crate) fn fault(error: &EngineError) -> Fault {
+fn cause(error: &Error) -> Cause {
     let text: &str = error.as_ref();
     let kind = error.kind();
     if kind == ErrorKind::Corruption {
-        return Fault::Corrupt;
+        return Cause::Corrupt;
     }
     if kind == ErrorKind::InvalidArgument {
         let exists = text.ends_with("(error_if_exists is true)") || text.ends_with("Directory exists");
-        return if exists { Fault::AlreadyExists } else { Fault::Mismatch };
+        return if exists { Cause::AlreadyExists } else { Cause::Mismatch };
     }
     if text.starts_with("IO error: lock hold by current process") {
-        return Fault::InUse(Holder::ThisProcess);
+        return Cause::InUse(Holder::ThisProcess);
     }
     // A file system without locks is not a lock that somebody holds.
     if text.starts_with("IO error: While lock file") && !text.ends_with("No locks available") {
-        return Fault::InUse(Holder::AnotherProcess);
+        return Cause::InUse(Holder::AnotherProcess);
     }
     let denials = ["Permission denied", "Read-only file system", "Operation not permitted"];
     if denials.iter().any(|denial| text.ends_with(denial)) {
-        return Fault::Denied;
+        return Cause::Denied;
     }
     if text.starts_with("IO error: No such file or directory") {
-        return Fault::FileMissing;
+        return Cause::FileMissing;
     }
-    Fault::Other
+    Cause::Other
 }

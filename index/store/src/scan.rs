@@ -4,9 +4,9 @@ use std::fmt;
 use std::iter::FusedIterator;
 use std::path::Path;
 
-use crate::ReadError;
-use crate::rocks::{EngineError, Rows};
+use crate::engine::Rows;
 use crate::store::read_error;
+use crate::{Faults, ReadError, faults};
 
 /// A key and its value.
 pub type Row = (Box<[u8]>, Box<[u8]>);
@@ -16,6 +16,7 @@ pub type Row = (Box<[u8]>, Box<[u8]>);
 /// It ends after the last row or after the first error: a failed read is an `Err`, never an early end.
 pub struct Scan<'a> {
     path: &'a Path,
+    faults: Option<&'a Faults>,
     state: State<'a>,
 }
 
@@ -26,12 +27,16 @@ enum State<'a> {
 }
 
 impl<'a> Scan<'a> {
-    pub(crate) fn new(path: &'a Path, rows: Result<Rows<'a>, ReadError>) -> Scan<'a> {
+    pub(crate) fn new(
+        path: &'a Path,
+        faults: Option<&'a Faults>,
+        rows: Result<Rows<'a>, ReadError>,
+    ) -> Scan<'a> {
         let state = match rows {
             Ok(rows) => State::Open(rows),
             Err(error) => State::Refused(Some(error)),
         };
-        Scan { path, state }
+        Scan { path, faults, state }
     }
 }
 
@@ -39,13 +44,18 @@ impl Iterator for Scan<'_> {
     type Item = Result<Row, ReadError>;
 
     fn next(&mut self) -> Option<Result<Row, ReadError>> {
-        match &mut self.state {
-            State::Open(rows) => {
-                let row: Option<Result<Row, EngineError>> = rows.next();
-                Some(row?.map_err(|error| read_error(self.path, error)))
-            }
-            State::Refused(error) => error.take().map(Err),
+        let row = match &mut self.state {
+            State::Open(rows) => match faults::refusal(self.faults) {
+                Some(trouble) => Err(trouble),
+                None => rows.next()?,
+            },
+            State::Refused(error) => return error.take().map(Err),
+        };
+        let row = row.map_err(|trouble| read_error(self.path, trouble));
+        if row.is_err() {
+            self.state = State::Refused(None);
         }
+        Some(row)
     }
 }
 

@@ -1,18 +1,17 @@
-//! A directory of families: opening, reading, committing, checkpoints.
+//! A directory of families: reading, committing, checkpoints.
 
-use std::collections::BTreeSet;
+use std::error::Error;
 use std::fmt;
 use std::fs;
-use std::io;
+use std::mem;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use crate::directory::{self, Contents};
-use crate::rocks::{self, Database, EngineError, FamilyHandle, Fault, Mode, Snapshot};
+use crate::engine::{Cause, Engine, Rows, Snapshot, Trouble};
 use crate::{
-    BATCH_BYTES_MAX, Batch, CheckpointError, CommitError, CompactError, FailPoint, Family, OpenError,
-    OwnedView, ReadError, Scan, View, prefix_end,
+    BATCH_BYTES_MAX, Batch, CheckpointError, CommitError, CompactError, FailPoint, Family, Fault, Faults,
+    OwnedView, ReadError, Scan, View, directory, faults, prefix_end, rocks,
 };
 
 /// What a commit survives.
@@ -34,11 +33,34 @@ pub struct Counts {
     pub syncs: u64,
 }
 
+/// What a compaction did: the length of all files of the store before and after it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Compacted {
+    /// In bytes, before.
+    pub before: u64,
+    /// In bytes, after.
+    pub after: u64,
+}
+
+/// What a family holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct FamilySize {
+    /// Which one.
+    pub family: Family,
+    /// The number of its rows.
+    pub rows: u64,
+    /// The length of all their keys and values.
+    pub bytes: u64,
+}
+
+/// How much of a store in memory is copied by one commit.
+const COPIED_BYTES_MAX: usize = 4 * 1024 * 1024;
+
 /// Durable ordered bytes in a directory that this process holds alone.
 ///
 /// Shared by reference between threads: reads never wait for commits, and concurrent commits are ordered by the store.
 pub struct Store {
-    database: Database,
+    engine: Engine,
     path: PathBuf,
     families: Vec<Family>,
     /// Set for good by the first failed write. What the log holds from then on is unknown, so nothing may be put
@@ -46,47 +68,29 @@ pub struct Store {
     poisoned: AtomicBool,
     commits: AtomicU64,
     syncs: AtomicU64,
+    /// What a test makes fail.
+    faults: Option<Faults>,
 }
 
 impl Store {
-    /// Makes a new store with `families` at `path`, and missing directories above it. Refuses an existing store, except
-    /// one whose creation was interrupted: it is completed.
-    pub fn create(path: &Path, families: &[Family]) -> Result<Store, OpenError> {
-        let mode = match contents(path)? {
-            Contents::Nothing => Mode::Create,
-            Contents::Store if is_half_created(path, families) => Mode::Complete,
-            Contents::Store => return Err(OpenError::Exists { path: path.to_owned() }),
-            Contents::Remains => return Err(headless(path)),
-        };
-        directory::make(path).map_err(|error| refused(path, &error))?;
-        Store::open_as(path, families, mode)
-    }
-
-    /// Opens the store at `path`, which must have exactly these families. Refuses a missing one; never creates.
-    pub fn open(path: &Path, families: &[Family]) -> Result<Store, OpenError> {
-        match contents(path)? {
-            Contents::Store => Store::open_as(path, families, Mode::Open),
-            Contents::Nothing => Err(OpenError::Missing { path: path.to_owned() }),
-            Contents::Remains => Err(headless(path)),
-        }
-    }
-
-    fn open_as(path: &Path, families: &[Family], mode: Mode) -> Result<Store, OpenError> {
-        // The lock is by spelling: one directory opened by two paths would be opened twice.
-        let path = fs::canonicalize(path).map_err(|error| refused(path, &error))?;
-        let database =
-            rocks::open(&path, families, mode).map_err(|error| open_error(&path, families, error))?;
-        Ok(Store {
-            database,
+    pub(crate) fn new(engine: Engine, path: PathBuf, families: &[Family]) -> Store {
+        Store {
+            engine,
             path,
             families: families.to_vec(),
             poisoned: AtomicBool::new(false),
             commits: AtomicU64::new(0),
             syncs: AtomicU64::new(0),
-        })
+            faults: None,
+        }
     }
 
-    /// The directory, as an absolute path without links.
+    /// The same store, whose calls `faults` counts and makes fail.
+    pub fn with_faults(self, faults: &Faults) -> Store {
+        Store { faults: Some(faults.clone()), ..self }
+    }
+
+    /// The directory, as an absolute path without links; `<memory>` for a store on a [`MemoryDisk`](crate::MemoryDisk).
     pub fn path(&self) -> &Path {
         &self.path
     }
@@ -117,7 +121,11 @@ impl Store {
 
     /// The store as it is now, for as long as the view is held.
     pub fn view(&self) -> View<'_> {
-        View::new(self, self.database.snapshot())
+        let snapshot = match faults::refusal(self.faults.as_ref()) {
+            Some(trouble) => Err(read_error(&self.path, trouble)),
+            None => Ok(self.engine.snapshot()),
+        };
+        View::new(self, snapshot)
     }
 
     /// The store as it is now, in a view that keeps the store open.
@@ -136,15 +144,15 @@ impl Store {
         if batch.is_empty() {
             return Ok(());
         }
-        let writes = rocks::write_batch(&self.database, &batch)
-            .map_err(|family| CommitError::UnknownFamily { path: self.path.clone(), family })?;
-        drop(batch);
+        if let Some(change) = batch.iter().find(|change| !self.families.contains(&change.family())) {
+            return Err(CommitError::UnknownFamily { path: self.path.clone(), family: change.family() });
+        }
         let synced = match durability {
             Durability::Strict => true,
             Durability::Relaxed => false,
         };
         FailPoint::BeforeCommit.reach();
-        rocks::write(&self.database, writes, synced).map_err(|error| self.poison(error))?;
+        self.change(|| self.engine.write(batch, synced))?;
         self.commits.fetch_add(1, Ordering::Relaxed);
         FailPoint::AfterCommit.reach();
         if synced {
@@ -157,7 +165,7 @@ impl Store {
     /// Makes every earlier commit survive a power cut. Fails, and poisons, as a commit does.
     pub fn sync(&self) -> Result<(), CommitError> {
         self.refuse_if_poisoned()?;
-        rocks::sync_log(&self.database).map_err(|error| self.poison(error))?;
+        self.change(|| self.engine.sync())?;
         self.syncs.fetch_add(1, Ordering::Relaxed);
         FailPoint::AfterSync.reach();
         Ok(())
@@ -184,34 +192,99 @@ impl Store {
         if directory::named_parent(into).is_some_and(|parent| !parent.is_dir()) {
             return Err(CheckpointError::ParentMissing { into: into.to_owned() });
         }
-        rocks::checkpoint(&self.database, into).map_err(|error| match rocks::fault(&error) {
-            Fault::AlreadyExists => CheckpointError::Exists { into: into.to_owned() },
-            Fault::InUse(_)
-            | Fault::Denied
-            | Fault::Corrupt
-            | Fault::FileMissing
-            | Fault::Mismatch
-            | Fault::Other => failed(error.into_string()),
-        })?;
+        if let Some(trouble) = faults::refusal(self.faults.as_ref()) {
+            return Err(failed(trouble.text));
+        }
+        match &self.engine {
+            Engine::Rocks(database) => {
+                rocks::checkpoint(database, into).map_err(|trouble| match trouble.cause {
+                    Cause::AlreadyExists => CheckpointError::Exists { into: into.to_owned() },
+                    Cause::InUse(_)
+                    | Cause::Denied
+                    | Cause::Corrupt
+                    | Cause::FileMissing
+                    | Cause::Mismatch
+                    | Cause::Other => failed(trouble.text),
+                })?;
+            }
+            Engine::Memory(_) => self.copy_to(into).map_err(|error| failed(error.to_string()))?,
+        }
         directory::sync_parent(into).map_err(|error| failed(error.to_string()))?;
         FailPoint::CheckpointMade.reach();
         Ok(())
     }
 
+    /// Writes the rows to a new store in the directory `into`.
+    fn copy_to(&self, into: &Path) -> Result<(), Box<dyn Error>> {
+        let mut partial = into.as_os_str().to_owned();
+        partial.push(".tmp");
+        let partial = PathBuf::from(partial);
+        let copy = Store::create(&partial, &self.families)?;
+        let snapshot = self.engine.snapshot();
+        for &family in &self.families {
+            let mut batch = Batch::default();
+            let rows = self.engine.rows(family, b"", None, Some(&snapshot));
+            for row in rows.map_err(|trouble| trouble.text)? {
+                let (key, value) = row.map_err(|trouble| trouble.text)?;
+                batch.put(family, &key, &value);
+                if batch.bytes() > COPIED_BYTES_MAX {
+                    copy.commit(mem::take(&mut batch), Durability::Relaxed)?;
+                }
+            }
+            copy.commit(batch, Durability::Relaxed)?;
+        }
+        copy.sync()?;
+        drop(copy);
+        Ok(fs::rename(partial, into)?)
+    }
+
     /// The length of all files of the store, its log included.
     pub fn bytes_on_disk(&self) -> Result<u64, ReadError> {
-        directory::bytes(&self.path)
-            .map_err(|error| ReadError::Failed { path: self.path.clone(), cause: error.to_string() })
+        match &self.engine {
+            Engine::Rocks(_) => directory::bytes(&self.path)
+                .map_err(|error| ReadError::Failed { path: self.path.clone(), cause: error.to_string() }),
+            Engine::Memory(session) => session.bytes().map_err(|trouble| read_error(&self.path, trouble)),
+        }
+    }
+
+    /// What this process may still write where the store is, in bytes; `None` if the system does not tell, and in
+    /// memory.
+    pub fn free_bytes(&self) -> Option<u64> {
+        match &self.engine {
+            Engine::Rocks(_) => directory::free_bytes(&self.path),
+            Engine::Memory(_) => None,
+        }
     }
 
     /// Rewrites the table files without what was deleted or replaced. Blocks until done, which takes as long as
     /// reading and writing the whole store; reads and commits go on.
-    pub fn compact(&self) -> Result<(), CompactError> {
+    pub fn compact(&self) -> Result<Compacted, CompactError> {
+        let failed = |cause| CompactError::Failed { path: self.path.clone(), cause };
+        let size = || self.bytes_on_disk().map_err(|error| failed(error.to_string()));
+        if let Some(trouble) = faults::refusal(self.faults.as_ref()) {
+            return Err(failed(trouble.text));
+        }
+        let before = size()?;
         FailPoint::CompactBegun.reach();
-        rocks::compact(&self.database, &self.families)
-            .map_err(|error| CompactError::Failed { path: self.path.clone(), cause: error.into_string() })?;
+        self.engine.compact(&self.families).map_err(|trouble| failed(trouble.text))?;
         FailPoint::CompactDone.reach();
-        Ok(())
+        Ok(Compacted { before, after: size()? })
+    }
+
+    /// Reads every row of every family as of now, each block against its checksum, and says what there is. Takes as
+    /// long as reading the whole store; reads and commits go on.
+    pub fn verify(&self) -> Result<Vec<FamilySize>, ReadError> {
+        let view = self.view();
+        let size = |family: Family| {
+            let mut size = FamilySize { family, rows: 0, bytes: 0 };
+            for row in view.scan(family, b"", None) {
+                let (key, value) = row?;
+                size.rows += 1;
+                size.bytes += (key.len() + value.len()) as u64;
+            }
+            Ok(size)
+        };
+        self.families.iter().copied().map(size).collect()
     }
 
     pub(crate) fn get_at(
@@ -220,8 +293,7 @@ impl Store {
         key: &[u8],
         snapshot: Option<&Snapshot<'_>>,
     ) -> Result<Option<Vec<u8>>, ReadError> {
-        rocks::get(&self.database, self.handle(family)?, key, snapshot)
-            .map_err(|error| read_error(&self.path, error))
+        self.read(family, || self.engine.get(family, key, snapshot))
     }
 
     pub(crate) fn get_many_at<K: AsRef<[u8]>>(
@@ -230,8 +302,7 @@ impl Store {
         keys: &[K],
         snapshot: Option<&Snapshot<'_>>,
     ) -> Result<Vec<Option<Vec<u8>>>, ReadError> {
-        rocks::get_many(&self.database, self.handle(family)?, keys, snapshot)
-            .map_err(|error| read_error(&self.path, error))
+        self.read(family, || self.engine.get_many(family, keys, snapshot))
     }
 
     pub(crate) fn scan_at(
@@ -241,23 +312,45 @@ impl Store {
         to: Option<&[u8]>,
         snapshot: Option<&Snapshot<'_>>,
     ) -> Scan<'_> {
-        let handle = self.handle(family);
-        Scan::new(&self.path, handle.map(|handle| rocks::rows(&self.database, handle, from, to, snapshot)))
+        self.scan_of(self.read(family, || self.engine.rows(family, from, to, snapshot)))
     }
 
-    fn handle(&self, family: Family) -> Result<&FamilyHandle, ReadError> {
-        self.database
-            .cf_handle(family.name())
-            .ok_or_else(|| ReadError::UnknownFamily { path: self.path.clone(), family })
+    /// A scan that answers with an error.
+    pub(crate) fn refused_scan(&self, error: ReadError) -> Scan<'_> {
+        self.scan_of(Err(error))
+    }
+
+    fn scan_of<'a>(&'a self, rows: Result<Rows<'a>, ReadError>) -> Scan<'a> {
+        Scan::new(&self.path, self.faults.as_ref(), rows)
+    }
+
+    /// Reads, unless a test makes the call fail or the family is unknown.
+    fn read<T>(&self, family: Family, read: impl FnOnce() -> Result<T, Trouble>) -> Result<T, ReadError> {
+        if !self.families.contains(&family) {
+            return Err(ReadError::UnknownFamily { path: self.path.clone(), family });
+        }
+        let answer = match faults::refusal(self.faults.as_ref()) {
+            Some(trouble) => Err(trouble),
+            None => read(),
+        };
+        answer.map_err(|trouble| read_error(&self.path, trouble))
+    }
+
+    /// Writes, unless a test makes the call fail. What fails poisons the store.
+    fn change(&self, write: impl FnOnce() -> Result<(), Trouble>) -> Result<(), CommitError> {
+        let done = match self.faults.as_ref().and_then(Faults::call) {
+            None => write(),
+            Some(Fault::Refused) => Err(faults::trouble()),
+            Some(Fault::Unacknowledged) => write().and(Err(faults::trouble())),
+        };
+        done.map_err(|trouble| {
+            self.poisoned.store(true, Ordering::Release);
+            CommitError::Failed { path: self.path.clone(), cause: trouble.text }
+        })
     }
 
     fn refuse_if_poisoned(&self) -> Result<(), CommitError> {
         if self.is_poisoned() { Err(CommitError::Poisoned { path: self.path.clone() }) } else { Ok(()) }
-    }
-
-    fn poison(&self, error: EngineError) -> CommitError {
-        self.poisoned.store(true, Ordering::Release);
-        CommitError::Failed { path: self.path.clone(), cause: error.into_string() }
     }
 }
 
@@ -271,72 +364,15 @@ impl fmt::Debug for Store {
     }
 }
 
-fn contents(path: &Path) -> Result<Contents, OpenError> {
-    directory::contents(path).map_err(|error| refused(path, &error))
-}
-
-/// Data files are there, and the file that refers to them is not.
-fn headless(path: &Path) -> OpenError {
-    OpenError::Corrupt { path: path.to_owned(), cause: "its file CURRENT is missing".to_owned() }
-}
-
-/// Whether what is at `path` can be completed by creating the rest of `families`: some are missing, none is unknown,
-/// and nothing was ever written. Anything that cannot be looked into is a store to be refused.
-fn is_half_created(path: &Path, families: &[Family]) -> bool {
-    let Ok(path) = fs::canonicalize(path) else { return false };
-    let Ok(stored) = rocks::family_names(&path) else { return false };
-    let wanted: BTreeSet<&str> = families.iter().map(|family| family.name()).collect();
-    stored.len() < wanted.len()
-        && stored.iter().all(|name| wanted.contains(name.as_str()))
-        && rocks::is_blank(&path, &stored).unwrap_or(false)
-}
-
-fn open_error(path: &Path, families: &[Family], error: EngineError) -> OpenError {
-    let path = path.to_owned();
-    match rocks::fault(&error) {
-        Fault::InUse(holder) => OpenError::InUse { path, holder },
-        Fault::Denied => OpenError::Denied { path, cause: error.into_string() },
-        Fault::Corrupt | Fault::FileMissing => OpenError::Corrupt { path, cause: error.into_string() },
-        Fault::AlreadyExists => OpenError::Exists { path },
-        Fault::Mismatch => mismatch(path, families, error),
-        Fault::Other => OpenError::Failed { path, cause: error.into_string() },
-    }
-}
-
-/// Names the family that keeps a store from being opened, if it is one.
-fn mismatch(path: PathBuf, families: &[Family], error: EngineError) -> OpenError {
-    let Ok(stored) = rocks::family_names(&path) else {
-        return OpenError::Failed { path, cause: error.into_string() };
-    };
-    let is_known = |name: &String| families.iter().any(|family| family.name() == name);
-    let is_stored = |family: &&Family| stored.iter().any(|name| family.name() == name);
-    if let Some(unknown) = stored.iter().find(|name| !is_known(name)) {
-        return OpenError::UnknownFamily { path, family: unknown.clone() };
-    }
-    match families.iter().find(|family| !is_stored(family)) {
-        Some(missing) => OpenError::MissingFamily { path, family: missing.name().to_owned() },
-        None => OpenError::Failed { path, cause: error.into_string() },
-    }
-}
-
-/// An error of the file system itself, before RocksDB is asked.
-fn refused(path: &Path, error: &io::Error) -> OpenError {
-    let cause = error.to_string();
-    let path = path.to_owned();
-    if error.kind() == io::ErrorKind::NotADirectory || path.is_file() {
-        return OpenError::NotADirectory { path };
-    }
-    let is_denied =
-        [io::ErrorKind::PermissionDenied, io::ErrorKind::ReadOnlyFilesystem].contains(&error.kind());
-    if is_denied { OpenError::Denied { path, cause } } else { OpenError::Failed { path, cause } }
-}
-
-pub(crate) fn read_error(path: &Path, error: EngineError) -> ReadError {
-    let path = path.to_owned();
-    match rocks::fault(&error) {
-        Fault::Corrupt | Fault::FileMissing => ReadError::Corrupt { path, cause: error.into_string() },
-        Fault::InUse(_) | Fault::Denied | Fault::AlreadyExists | Fault::Mismatch | Fault::Other => {
-            ReadError::Failed { path, cause: error.into_string() }
+pub(crate) fn read_error(directory: &Path, trouble: Trouble) -> ReadError {
+    let path = directory.to_owned();
+    let Trouble { cause, text, file, offset } = trouble;
+    match cause {
+        Cause::Corrupt | Cause::FileMissing => {
+            ReadError::Corrupt { path, file: file.map(|name| directory.join(name)), offset, cause: text }
+        }
+        Cause::InUse(_) | Cause::Denied | Cause::AlreadyExists | Cause::Mismatch | Cause::Other => {
+            ReadError::Failed { path, cause: text }
         }
     }
 }

@@ -3,24 +3,25 @@
 use std::fmt;
 use std::sync::Arc;
 
-use crate::rocks::Snapshot;
+use crate::engine::Snapshot;
 use crate::{Family, ReadError, Scan, Store, prefix_end};
 
 /// A consistent snapshot: every read through it answers as of the moment [`Store::view`] was called, whatever is
 /// committed meanwhile. While it is held, what it can see is not reclaimed on disk, so let go of it.
 pub struct View<'a> {
     store: &'a Store,
-    snapshot: Snapshot<'a>,
+    /// Or why it could not be taken.
+    snapshot: Result<Snapshot<'a>, ReadError>,
 }
 
 impl<'a> View<'a> {
-    pub(crate) fn new(store: &'a Store, snapshot: Snapshot<'a>) -> View<'a> {
+    pub(crate) fn new(store: &'a Store, snapshot: Result<Snapshot<'a>, ReadError>) -> View<'a> {
         View { store, snapshot }
     }
 
     /// The value of `key`.
     pub fn get(&self, family: Family, key: &[u8]) -> Result<Option<Vec<u8>>, ReadError> {
-        self.store.get_at(family, key, Some(&self.snapshot))
+        self.store.get_at(family, key, self.snapshot()?)
     }
 
     /// The values of `keys`, in their order.
@@ -29,17 +30,25 @@ impl<'a> View<'a> {
         family: Family,
         keys: &[impl AsRef<[u8]>],
     ) -> Result<Vec<Option<Vec<u8>>>, ReadError> {
-        self.store.get_many_at(family, keys, Some(&self.snapshot))
+        self.store.get_many_at(family, keys, self.snapshot()?)
     }
 
     /// The rows with `from <= key < to`, ascending; without `to`, all from `from` on.
     pub fn scan(&self, family: Family, from: &[u8], to: Option<&[u8]>) -> Scan<'_> {
-        self.store.scan_at(family, from, to, Some(&self.snapshot))
+        match self.snapshot() {
+            Ok(snapshot) => self.store.scan_at(family, from, to, snapshot),
+            Err(error) => self.store.refused_scan(error),
+        }
     }
 
     /// The rows whose keys start with `prefix`, ascending.
     pub fn scan_prefix(&self, family: Family, prefix: &[u8]) -> Scan<'_> {
         self.scan(family, prefix, prefix_end(prefix).as_deref())
+    }
+
+    /// What reads ask with.
+    fn snapshot(&self) -> Result<Option<&Snapshot<'a>>, ReadError> {
+        self.snapshot.as_ref().map(Some).map_err(ReadError::clone)
     }
 }
 

@@ -107,6 +107,7 @@ fn to_json(name: &str, collection: &Collection) -> Value {
 
 fn writer_json(info: &WriterInfo) -> Value {
     json!({
+        "durability": info.durability.name(),
         "waiting": info.waiting,
         "waiting_max": info.waiting_max,
         "commits": info.commits,
@@ -162,6 +163,7 @@ fn describe(name: &str, collection: &Collection) -> String {
         snapshot.sequence(),
         collection.bytes_on_disk() / 1024,
     );
+    text += &format!("  durability  {}\n", collection.writer().durability);
     if let Some(failure) = &collection.writer().failure {
         text += &format!("  writes      refused since a commit failed: {}\n", failure.cause);
     }

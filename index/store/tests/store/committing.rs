@@ -5,87 +5,93 @@ use std::io::{Write, stdout};
 use dehub_store::{BATCH_BYTES_MAX, Batch, Blame, CommitError, Durability, Family, Store};
 
 use crate::support::{
-    FAMILIES, Outcome, PAYLOADS, POINTS, child_store, child_with_file_limit, puts, rows, store_with, table,
+    FAMILIES, Outcome, PAYLOADS, POINTS, child_store, child_with_file_limit, media, puts, rows, table,
 };
 
 #[test]
 fn batch_changes_both_families_or_neither() -> Outcome {
-    let directory = tempfile::tempdir()?;
-    let store = store_with(&directory.path().join("store"), "a=1")?;
-    let mut batch = puts("a=2 b=2");
-    batch.put(PAYLOADS, b"a", b"two");
-    batch.put(Family::new("unheard-of"), b"a", b"2");
-    let error = store.commit(batch, Durability::Strict).expect_err("a family is unknown");
-    assert!(matches!(&error, CommitError::UnknownFamily { family, .. } if family.name() == "unheard-of"));
-    assert_eq!(error.blame(), Blame::Bug);
-    assert_eq!(rows(store.scan(POINTS, b"", None))?, table("a=1"));
-    assert_eq!(rows(store.scan(PAYLOADS, b"", None))?, table(""));
+    for medium in media()? {
+        let store = medium.store_with("a=1")?;
+        let mut batch = puts("a=2 b=2");
+        batch.put(PAYLOADS, b"a", b"two");
+        batch.put(Family::new("unheard-of"), b"a", b"2");
+        let error = store.commit(batch, Durability::Strict).expect_err("a family is unknown");
+        assert!(matches!(&error, CommitError::UnknownFamily { family, .. } if family.name() == "unheard-of"));
+        assert_eq!(error.blame(), Blame::Bug);
+        assert_eq!(rows(store.scan(POINTS, b"", None))?, table("a=1"));
+        assert_eq!(rows(store.scan(PAYLOADS, b"", None))?, table(""));
 
-    let mut batch = puts("a=2 b=2");
-    batch.put(PAYLOADS, b"a", b"two");
-    store.commit(batch, Durability::Strict)?;
-    assert_eq!(rows(store.scan(POINTS, b"", None))?, table("a=2 b=2"));
-    assert_eq!(rows(store.scan(PAYLOADS, b"", None))?, table("a=two"));
+        let mut batch = puts("a=2 b=2");
+        batch.put(PAYLOADS, b"a", b"two");
+        store.commit(batch, Durability::Strict)?;
+        assert_eq!(rows(store.scan(POINTS, b"", None))?, table("a=2 b=2"));
+        assert_eq!(rows(store.scan(PAYLOADS, b"", None))?, table("a=two"));
+    }
     Ok(())
 }
 
 #[test]
 fn readers_never_see_half_a_batch() -> Outcome {
-    let directory = tempfile::tempdir()?;
-    let store = store_with(&directory.path().join("store"), "a=0 b=0")?;
-    std::thread::scope(|scope| -> Outcome {
-        let writer = scope.spawn(|| -> Result<(), CommitError> {
-            (1..400).try_for_each(|n| store.commit(puts(&format!("a={n} b={n}")), Durability::Relaxed))
-        });
-        while !writer.is_finished() {
-            let both = store.get_many(POINTS, &[b"a", b"b"])?;
-            assert_eq!(both[0], both[1]);
-            let scanned = rows(store.scan(POINTS, b"", None))?;
-            assert_eq!(scanned[0].1, scanned[1].1);
-        }
-        writer.join().expect("the writer does not panic")?;
-        Ok(())
-    })
+    for medium in media()? {
+        let store = medium.store_with("a=0 b=0")?;
+        std::thread::scope(|scope| -> Outcome {
+            let writer = scope.spawn(|| -> Result<(), CommitError> {
+                (1..400).try_for_each(|n| store.commit(puts(&format!("a={n} b={n}")), Durability::Relaxed))
+            });
+            while !writer.is_finished() {
+                let both = store.get_many(POINTS, &[b"a", b"b"])?;
+                assert_eq!(both[0], both[1]);
+                let scanned = rows(store.scan(POINTS, b"", None))?;
+                assert_eq!(scanned[0].1, scanned[1].1);
+            }
+            writer.join().expect("the writer does not panic")?;
+            Ok(())
+        })?;
+    }
+    Ok(())
 }
 
 #[test]
 fn later_changes_of_a_batch_win() -> Outcome {
-    let directory = tempfile::tempdir()?;
-    let store = store_with(&directory.path().join("store"), "a=1 b=1 c=1")?;
-    let mut batch = Batch::default();
-    batch.put(POINTS, b"a", b"2");
-    batch.delete_range(POINTS, b"a", b"c");
-    batch.put(POINTS, b"b", b"3");
-    batch.put(POINTS, b"c", b"4");
-    batch.delete(POINTS, b"c");
-    store.commit(batch, Durability::Strict)?;
-    assert_eq!(rows(store.scan(POINTS, b"", None))?, table("b=3"));
+    for medium in media()? {
+        let store = medium.store_with("a=1 b=1 c=1")?;
+        let mut batch = Batch::default();
+        batch.put(POINTS, b"a", b"2");
+        batch.delete_range(POINTS, b"a", b"c");
+        batch.put(POINTS, b"b", b"3");
+        batch.put(POINTS, b"c", b"4");
+        batch.delete(POINTS, b"c");
+        store.commit(batch, Durability::Strict)?;
+        assert_eq!(rows(store.scan(POINTS, b"", None))?, table("b=3"));
+    }
     Ok(())
 }
 
 #[test]
 fn deleted_range_includes_its_start_and_excludes_its_end() -> Outcome {
-    let directory = tempfile::tempdir()?;
-    let store = store_with(&directory.path().join("store"), "a=1 b=1 ba=1 c=1 ca=1")?;
-    let mut batch = Batch::default();
-    batch.delete_range(POINTS, b"b", b"c");
-    store.commit(batch, Durability::Strict)?;
-    assert_eq!(rows(store.scan(POINTS, b"", None))?, table("a=1 c=1 ca=1"));
+    for medium in media()? {
+        let store = medium.store_with("a=1 b=1 ba=1 c=1 ca=1")?;
+        let mut batch = Batch::default();
+        batch.delete_range(POINTS, b"b", b"c");
+        store.commit(batch, Durability::Strict)?;
+        assert_eq!(rows(store.scan(POINTS, b"", None))?, table("a=1 c=1 ca=1"));
+    }
     Ok(())
 }
 
 #[test]
 fn range_with_its_ends_swapped_deletes_nothing_and_poisons_nothing() -> Outcome {
-    let directory = tempfile::tempdir()?;
-    let store = store_with(&directory.path().join("store"), "a=1 b=1")?;
-    let mut batch = Batch::default();
-    batch.delete_range(POINTS, b"b", b"a");
-    batch.delete_range(POINTS, b"a", b"a");
-    assert!(batch.is_empty());
-    batch.put(POINTS, b"c", b"1");
-    store.commit(batch, Durability::Strict)?;
-    store.commit(puts("d=1"), Durability::Strict)?;
-    assert_eq!(rows(store.scan(POINTS, b"", None))?, table("a=1 b=1 c=1 d=1"));
+    for medium in media()? {
+        let store = medium.store_with("a=1 b=1")?;
+        let mut batch = Batch::default();
+        batch.delete_range(POINTS, b"b", b"a");
+        batch.delete_range(POINTS, b"a", b"a");
+        assert!(batch.is_empty());
+        batch.put(POINTS, b"c", b"1");
+        store.commit(batch, Durability::Strict)?;
+        store.commit(puts("d=1"), Durability::Strict)?;
+        assert_eq!(rows(store.scan(POINTS, b"", None))?, table("a=1 b=1 c=1 d=1"));
+    }
     Ok(())
 }
 
@@ -101,27 +107,28 @@ fn batch_counts_the_bytes_of_keys_and_values() {
 
 #[test]
 fn batch_above_the_limit_is_refused_before_anything_is_written() -> Outcome {
-    let directory = tempfile::tempdir()?;
-    let store = store_with(&directory.path().join("store"), "a=1")?;
-    let mut batch = puts("a=2");
-    batch.put(POINTS, b"b", &vec![0; BATCH_BYTES_MAX]);
-    let error = store.commit(batch, Durability::Relaxed).expect_err("the batch is too large");
-    assert_eq!(error, CommitError::TooLarge { bytes: BATCH_BYTES_MAX + 3, limit: BATCH_BYTES_MAX });
-    assert_eq!(error.blame(), Blame::Caller);
-    store.commit(puts("c=3"), Durability::Relaxed)?;
-    assert_eq!(rows(store.scan(POINTS, b"", None))?, table("a=1 c=3"));
+    for medium in media()? {
+        let store = medium.store_with("a=1")?;
+        let mut batch = puts("a=2");
+        batch.put(POINTS, b"b", &vec![0; BATCH_BYTES_MAX]);
+        let error = store.commit(batch, Durability::Relaxed).expect_err("the batch is too large");
+        assert_eq!(error, CommitError::TooLarge { bytes: BATCH_BYTES_MAX + 3, limit: BATCH_BYTES_MAX });
+        assert_eq!(error.blame(), Blame::Caller);
+        store.commit(puts("c=3"), Durability::Relaxed)?;
+        assert_eq!(rows(store.scan(POINTS, b"", None))?, table("a=1 c=3"));
+    }
     Ok(())
 }
 
 #[test]
 fn relaxed_commits_are_there_after_sync_and_reopening() -> Outcome {
-    let directory = tempfile::tempdir()?;
-    let path = directory.path().join("store");
-    let store = Store::create(&path, &FAMILIES)?;
-    store.commit(puts("a=1"), Durability::Relaxed)?;
-    store.sync()?;
-    drop(store);
-    assert_eq!(rows(Store::open(&path, &FAMILIES)?.scan(POINTS, b"", None))?, table("a=1"));
+    for medium in media()? {
+        let store = medium.create()?;
+        store.commit(puts("a=1"), Durability::Relaxed)?;
+        store.sync()?;
+        drop(store);
+        assert_eq!(rows(medium.open()?.scan(POINTS, b"", None))?, table("a=1"));
+    }
     Ok(())
 }
 

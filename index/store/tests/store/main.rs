@@ -4,6 +4,8 @@ mod committing;
 mod crashing;
 #[cfg(debug_assertions)]
 mod fail_points;
+mod faults;
+mod memory;
 mod model;
 mod opening;
 mod reading;

@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 use std::ops::Bound;
-use std::path::Path;
 
 use dehub_store::{Batch, Durability, Family, Store, prefix_end};
 use proptest::collection::vec;
@@ -10,7 +9,7 @@ use proptest::prelude::*;
 use proptest::sample::select;
 use proptest::test_runner::{Config, RngSeed, TestCaseError, TestRunner};
 
-use crate::support::{FAMILIES, Outcome, Rows, rows};
+use crate::support::{FAMILIES, Medium, Outcome, Rows, media, rows};
 
 type Map = BTreeMap<Vec<u8>, Vec<u8>>;
 type Model = [Map; 2];
@@ -39,8 +38,7 @@ fn store_behaves_like_a_map_per_family_across_reopening() -> Outcome {
     let config =
         Config { cases: CASES, rng_seed: RngSeed::Fixed(1), failure_persistence: None, ..Config::default() };
     TestRunner::new(config).run(&vec(step(), 1..=STEPS_MAX), |steps| {
-        let directory = tempfile::tempdir()?;
-        run(&directory.path().join("store"), &steps)
+        media()?.iter().try_for_each(|medium| run(medium, &steps))
     })?;
     Ok(())
 }
@@ -76,8 +74,8 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-fn run(path: &Path, steps: &[Step]) -> Result<(), TestCaseError> {
-    let mut store = Store::create(path, &FAMILIES).map_err(failed)?;
+fn run(medium: &Medium, steps: &[Step]) -> Result<(), TestCaseError> {
+    let mut store = medium.create().map_err(failed)?;
     let mut model = Model::default();
     for step in steps {
         match step {
@@ -87,9 +85,11 @@ fn run(path: &Path, steps: &[Step]) -> Result<(), TestCaseError> {
             }
             Step::Reopen => {
                 drop(store);
-                store = Store::open(path, &FAMILIES).map_err(failed)?;
+                store = medium.open().map_err(failed)?;
             }
-            Step::Compact => store.compact().map_err(failed)?,
+            Step::Compact => {
+                store.compact().map_err(failed)?;
+            }
             Step::Scan { family, from, to } => {
                 let found = rows(store.scan(FAMILIES[*family], from, to.as_deref())).map_err(failed)?;
                 prop_assert_eq!(found, range(&model[*family], from, to.as_deref()));

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use dehub_store::{Batch, Blame, Durability, Family, OpenError, OwnedView, ReadError, Scan, Store, View};
 
-use crate::support::{FAMILIES, Outcome, PAYLOADS, POINTS, files, puts, rows, store_with, table};
+use crate::support::{FAMILIES, Outcome, PAYLOADS, POINTS, files, media, puts, rows, table};
 
 #[test]
 fn store_is_shared_between_threads() {
@@ -21,104 +21,110 @@ fn store_is_shared_between_threads() {
 
 #[test]
 fn scan_includes_its_start_and_excludes_its_end() -> Outcome {
-    let directory = tempfile::tempdir()?;
-    let store = store_with(&directory.path().join("store"), "a=1 b=2 ba=3 c=4")?;
-    let scan = |from: &[u8], to: Option<&[u8]>| rows(store.scan(POINTS, from, to));
-    assert_eq!(scan(b"", None)?, table("a=1 b=2 ba=3 c=4"));
-    assert_eq!(scan(b"b", Some(b"c"))?, table("b=2 ba=3"));
-    assert_eq!(scan(b"aa", Some(b"ba"))?, table("b=2"));
-    assert_eq!(scan(b"b", Some(b"b"))?, table(""));
-    assert_eq!(scan(b"c", Some(b"a"))?, table(""));
-    assert_eq!(scan(b"d", None)?, table(""));
-    assert_eq!(scan(b"a", Some(b""))?, table(""));
+    for medium in media()? {
+        let store = medium.store_with("a=1 b=2 ba=3 c=4")?;
+        let scan = |from: &[u8], to: Option<&[u8]>| rows(store.scan(POINTS, from, to));
+        assert_eq!(scan(b"", None)?, table("a=1 b=2 ba=3 c=4"));
+        assert_eq!(scan(b"b", Some(b"c"))?, table("b=2 ba=3"));
+        assert_eq!(scan(b"aa", Some(b"ba"))?, table("b=2"));
+        assert_eq!(scan(b"b", Some(b"b"))?, table(""));
+        assert_eq!(scan(b"c", Some(b"a"))?, table(""));
+        assert_eq!(scan(b"d", None)?, table(""));
+        assert_eq!(scan(b"a", Some(b""))?, table(""));
+    }
     Ok(())
 }
 
 #[test]
 fn prefix_scan_stops_at_the_last_key_with_the_prefix_even_at_ff() -> Outcome {
-    let directory = tempfile::tempdir()?;
-    let store = Store::create(&directory.path().join("store"), &FAMILIES)?;
-    let keys: [&[u8]; 8] =
-        [b"a", b"a\xfe", b"a\xff", b"a\xff\x00", b"a\xff\xff\xff", b"b", b"\xff", b"\xff\xff\x01"];
-    let mut batch = Batch::default();
-    for key in keys {
-        batch.put(POINTS, key, b"");
+    for medium in media()? {
+        let store = medium.create()?;
+        let keys: [&[u8]; 8] =
+            [b"a", b"a\xfe", b"a\xff", b"a\xff\x00", b"a\xff\xff\xff", b"b", b"\xff", b"\xff\xff\x01"];
+        let mut batch = Batch::default();
+        for key in keys {
+            batch.put(POINTS, key, b"");
+        }
+        store.commit(batch, Durability::Strict)?;
+        let under = |prefix: &[u8]| -> Result<usize, ReadError> {
+            Ok(rows(store.scan_prefix(POINTS, prefix))?.len())
+        };
+        assert_eq!(under(b"a\xff")?, 3);
+        assert_eq!(under(b"a\xff\xff")?, 1);
+        assert_eq!(under(b"a")?, 5);
+        assert_eq!(under(b"\xff")?, 2);
+        assert_eq!(under(b"\xff\xff")?, 1);
+        assert_eq!(under(b"")?, keys.len());
+        assert_eq!(under(b"c")?, 0);
     }
-    store.commit(batch, Durability::Strict)?;
-    let under =
-        |prefix: &[u8]| -> Result<usize, ReadError> { Ok(rows(store.scan_prefix(POINTS, prefix))?.len()) };
-    assert_eq!(under(b"a\xff")?, 3);
-    assert_eq!(under(b"a\xff\xff")?, 1);
-    assert_eq!(under(b"a")?, 5);
-    assert_eq!(under(b"\xff")?, 2);
-    assert_eq!(under(b"\xff\xff")?, 1);
-    assert_eq!(under(b"")?, keys.len());
-    assert_eq!(under(b"c")?, 0);
     Ok(())
 }
 
 #[test]
 fn many_keys_are_answered_in_the_order_they_are_asked() -> Outcome {
-    let directory = tempfile::tempdir()?;
-    let store = store_with(&directory.path().join("store"), "a=1 b=2")?;
-    let found = store.get_many(POINTS, &["b", "x", "a", "b"])?;
-    let two = Some(b"2".to_vec());
-    assert_eq!(found, [two.clone(), None, Some(b"1".to_vec()), two]);
-    assert!(store.get_many(POINTS, &[] as &[&[u8]])?.is_empty());
+    for medium in media()? {
+        let store = medium.store_with("a=1 b=2")?;
+        let found = store.get_many(POINTS, &["b", "x", "a", "b"])?;
+        let two = Some(b"2".to_vec());
+        assert_eq!(found, [two.clone(), None, Some(b"1".to_vec()), two]);
+        assert!(store.get_many(POINTS, &[] as &[&[u8]])?.is_empty());
+    }
     Ok(())
 }
 
 #[test]
 fn view_stays_as_it_was_while_commits_go_on() -> Outcome {
-    let directory = tempfile::tempdir()?;
-    let store = store_with(&directory.path().join("store"), "a=1 b=1 c=1")?;
-    let view = store.view();
-    let scan = view.scan(POINTS, b"", None);
-    let mut batch = puts("a=2 d=2");
-    batch.delete_range(POINTS, b"b", b"d");
-    batch.put(PAYLOADS, b"a", b"two");
-    store.commit(batch, Durability::Strict)?;
-    store.compact()?;
-    store.commit(puts("e=3"), Durability::Relaxed)?;
+    for medium in media()? {
+        let store = medium.store_with("a=1 b=1 c=1")?;
+        let view = store.view();
+        let scan = view.scan(POINTS, b"", None);
+        let mut batch = puts("a=2 d=2");
+        batch.delete_range(POINTS, b"b", b"d");
+        batch.put(PAYLOADS, b"a", b"two");
+        store.commit(batch, Durability::Strict)?;
+        store.compact()?;
+        store.commit(puts("e=3"), Durability::Relaxed)?;
 
-    assert_eq!(rows(scan)?, table("a=1 b=1 c=1"));
-    assert_eq!(rows(view.scan(POINTS, b"", None))?, table("a=1 b=1 c=1"));
-    assert_eq!(rows(view.scan_prefix(POINTS, b"b"))?, table("b=1"));
-    assert_eq!(view.get(POINTS, b"b")?, Some(b"1".to_vec()));
-    assert_eq!(view.get(PAYLOADS, b"a")?, None);
-    assert_eq!(view.get_many(POINTS, &["d", "a"])?, [None, Some(b"1".to_vec())]);
-    assert_eq!(rows(store.view().scan(POINTS, b"", None))?, table("a=2 d=2 e=3"));
+        assert_eq!(rows(scan)?, table("a=1 b=1 c=1"));
+        assert_eq!(rows(view.scan(POINTS, b"", None))?, table("a=1 b=1 c=1"));
+        assert_eq!(rows(view.scan_prefix(POINTS, b"b"))?, table("b=1"));
+        assert_eq!(view.get(POINTS, b"b")?, Some(b"1".to_vec()));
+        assert_eq!(view.get(PAYLOADS, b"a")?, None);
+        assert_eq!(view.get_many(POINTS, &["d", "a"])?, [None, Some(b"1".to_vec())]);
+        assert_eq!(rows(store.view().scan(POINTS, b"", None))?, table("a=2 d=2 e=3"));
+    }
     Ok(())
 }
 
 #[test]
 fn owned_view_keeps_its_moment_and_its_store_open() -> Outcome {
-    let directory = tempfile::tempdir()?;
-    let path = directory.path().join("store");
-    let store = Arc::new(store_with(&path, "a=1")?);
-    let view = store.owned_view();
-    store.commit(puts("a=2 b=2"), Durability::Strict)?;
-    drop(store);
-    assert_eq!(view.get(POINTS, b"a")?, Some(b"1".to_vec()));
-    assert_eq!(view.get_many(POINTS, &["b", "a"])?, [None, Some(b"1".to_vec())]);
-    assert!(matches!(Store::open(&path, &FAMILIES), Err(OpenError::InUse { .. })));
-    drop(view);
-    assert_eq!(rows(Store::open(&path, &FAMILIES)?.scan(POINTS, b"", None))?, table("a=2 b=2"));
+    for medium in media()? {
+        let store = Arc::new(medium.store_with("a=1")?);
+        let view = store.owned_view();
+        store.commit(puts("a=2 b=2"), Durability::Strict)?;
+        drop(store);
+        assert_eq!(view.get(POINTS, b"a")?, Some(b"1".to_vec()));
+        assert_eq!(view.get_many(POINTS, &["b", "a"])?, [None, Some(b"1".to_vec())]);
+        assert!(matches!(medium.open(), Err(OpenError::InUse { .. })));
+        drop(view);
+        assert_eq!(rows(medium.open()?.scan(POINTS, b"", None))?, table("a=2 b=2"));
+    }
     Ok(())
 }
 
 #[test]
 fn unknown_family_is_an_error_of_every_read() -> Outcome {
-    let directory = tempfile::tempdir()?;
-    let store = store_with(&directory.path().join("store"), "a=1")?;
-    let other = Family::new("other");
-    let error = store.get(other, b"a").expect_err("the family is unknown");
-    assert!(matches!(error, ReadError::UnknownFamily { family, .. } if family == other));
-    assert_eq!(error.blame(), Blame::Bug);
-    assert!(store.get_many(other, &["a"]).is_err());
-    let mut scan = store.scan(other, b"", None);
-    assert!(matches!(scan.next(), Some(Err(ReadError::UnknownFamily { .. }))));
-    assert!(scan.next().is_none());
+    for medium in media()? {
+        let store = medium.store_with("a=1")?;
+        let other = Family::new("other");
+        let error = store.get(other, b"a").expect_err("the family is unknown");
+        assert!(matches!(error, ReadError::UnknownFamily { family, .. } if family == other));
+        assert_eq!(error.blame(), Blame::Bug);
+        assert!(store.get_many(other, &["a"]).is_err());
+        let mut scan = store.scan(other, b"", None);
+        assert!(matches!(scan.next(), Some(Err(ReadError::UnknownFamily { .. }))));
+        assert!(scan.next().is_none());
+    }
     Ok(())
 }
 
@@ -156,23 +162,24 @@ fn damage_the_middle(file: &Path) -> std::io::Result<()> {
 
 #[test]
 fn size_on_disk_grows_with_the_data_and_shrinks_when_it_is_deleted_and_compacted() -> Outcome {
-    let directory = tempfile::tempdir()?;
-    let store = Store::create(&directory.path().join("store"), &FAMILIES)?;
-    let empty = store.bytes_on_disk()?;
-    let mut batch = Batch::default();
-    // Bytes that do not compress: a multiplicative sequence of full period.
-    let noise = |n: u32| n.wrapping_mul(2_654_435_761).to_be_bytes();
-    for n in 0..100_000 {
-        batch.put(POINTS, &noise(n), &noise(!n));
+    for medium in media()? {
+        let store = medium.create()?;
+        let empty = store.bytes_on_disk()?;
+        let mut batch = Batch::default();
+        // Bytes that do not compress: a multiplicative sequence of full period.
+        let noise = |n: u32| n.wrapping_mul(2_654_435_761).to_be_bytes();
+        for n in 0..100_000 {
+            batch.put(POINTS, &noise(n), &noise(!n));
+        }
+        store.commit(batch, Durability::Relaxed)?;
+        let full = store.bytes_on_disk()?;
+        assert!(full >= empty + 100_000 * 8);
+        let mut batch = Batch::default();
+        batch.delete_range(POINTS, b"", &[0xff; 5]);
+        store.commit(batch, Durability::Relaxed)?;
+        store.compact()?;
+        assert_eq!(rows(store.scan(POINTS, b"", None))?, table(""));
+        assert!(store.bytes_on_disk()? < full / 2);
     }
-    store.commit(batch, Durability::Relaxed)?;
-    let full = store.bytes_on_disk()?;
-    assert!(full > empty + 100_000 * 8);
-    let mut batch = Batch::default();
-    batch.delete_range(POINTS, b"", &[0xff; 5]);
-    store.commit(batch, Durability::Relaxed)?;
-    store.compact()?;
-    assert_eq!(rows(store.scan(POINTS, b"", None))?, table(""));
-    assert!(store.bytes_on_disk()? < full / 2);
     Ok(())
 }

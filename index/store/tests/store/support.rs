@@ -8,7 +8,8 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use dehub_store::{Batch, Durability, Family, ReadError, Scan, Store};
+use dehub_store::{Batch, Durability, Family, MemoryDisk, OpenError, ReadError, Scan, Store};
+use tempfile::TempDir;
 
 pub(crate) type Outcome = Result<(), Box<dyn Error>>;
 pub(crate) type Rows = Vec<(Vec<u8>, Vec<u8>)>;
@@ -46,6 +47,40 @@ pub(crate) fn store_with(path: &Path, text: &str) -> Result<Store, Box<dyn Error
     let store = Store::create(path, &FAMILIES)?;
     store.commit(puts(text), Durability::Strict)?;
     Ok(store)
+}
+
+/// Where a store can be: what is promised of the one holds of the other.
+#[derive(Debug)]
+pub(crate) enum Medium {
+    Files(TempDir),
+    Memory(MemoryDisk),
+}
+
+/// One of each, empty.
+pub(crate) fn media() -> io::Result<[Medium; 2]> {
+    Ok([Medium::Files(tempfile::tempdir()?), Medium::Memory(MemoryDisk::new())])
+}
+
+impl Medium {
+    pub(crate) fn create(&self) -> Result<Store, OpenError> {
+        match self {
+            Medium::Files(directory) => Store::create(&directory.path().join("store"), &FAMILIES),
+            Medium::Memory(disk) => Store::create_in(disk, &FAMILIES),
+        }
+    }
+
+    pub(crate) fn open(&self) -> Result<Store, OpenError> {
+        match self {
+            Medium::Files(directory) => Store::open(&directory.path().join("store"), &FAMILIES),
+            Medium::Memory(disk) => Store::open_in(disk, &FAMILIES),
+        }
+    }
+
+    pub(crate) fn store_with(&self, text: &str) -> Result<Store, Box<dyn Error>> {
+        let store = self.create()?;
+        store.commit(puts(text), Durability::Strict)?;
+        Ok(store)
+    }
 }
 
 /// The files of a store that is closed whose names end with `suffix`, in order of their names.
