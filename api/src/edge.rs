@@ -1,10 +1,10 @@
 //! What all requests share: the catalogue, and bounds on the work and the memory they take together.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::convert::Infallible;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::Sender;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::thread;
 
 use actix_web::web;
@@ -42,8 +42,8 @@ pub(crate) struct Edge {
     given_up: Arc<Mutex<HashSet<Name>>>,
     jobs: Jobs,
     metrics: Metrics,
-    /// Collections whose pending fits were resumed, if they had some.
-    resumed: Mutex<HashSet<Name>>,
+    /// Collections whose pending fits were resumed, if they had some. One that was opened anew has them again.
+    resumed: Mutex<HashMap<Name, Weak<Collection>>>,
     // INVARIANT: the last field, so that it is dropped when the collections are closed.
     open: Open,
 }
@@ -148,9 +148,13 @@ impl Edge {
 
     /// Lets the fits go on, as jobs, that were under way when the collection was last closed.
     pub(crate) fn resume_fits(&self, name: &Name, collection: &Arc<Collection>) {
-        if !locked(&self.resumed).insert(name.clone()) {
+        let is_it = |found: &Weak<Collection>| found.as_ptr() == Arc::as_ptr(collection);
+        let mut resumed = locked(&self.resumed);
+        if resumed.get(name).is_some_and(is_it) {
             return;
         }
+        resumed.insert(name.clone(), Arc::downgrade(collection));
+        drop(resumed);
         for fit in collection.pending_fits() {
             let Some(input) = fit.inputs.first() else { continue };
             let purpose = Purpose { kind: Kind::Fit, collection: name.clone(), name: input.name.clone() };

@@ -140,20 +140,17 @@ fn open(path: &Path) -> io::Result<Option<File>> {
     }
 }
 
-/// Tries to lock, a few times.
+/// Tries to lock, a few times. Where nothing can be locked, each store's own lock has to do.
 fn take(path: &Path, attempt: impl Fn() -> Result<(), TryLockError>) -> Result<(), Refused> {
-    for _ in 1..TRIES {
+    for _ in 0..TRIES {
         match attempt() {
-            Err(TryLockError::WouldBlock) => thread::sleep(PAUSE),
             Ok(()) => return Ok(()),
+            Err(TryLockError::WouldBlock) => thread::sleep(PAUSE),
+            Err(TryLockError::Error(error)) if error.kind() == io::ErrorKind::Unsupported => return Ok(()),
             Err(TryLockError::Error(error)) => return Err(Refused::File(path.to_owned(), error)),
         }
     }
-    match attempt() {
-        Ok(()) => Ok(()),
-        Err(TryLockError::WouldBlock) => Err(Refused::Held(holders(path))),
-        Err(TryLockError::Error(error)) => Err(Refused::File(path.to_owned(), error)),
-    }
+    Err(Refused::Held(holders(path)))
 }
 
 /// Who holds a lock on a file, as the system's table of locks tells.

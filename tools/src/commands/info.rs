@@ -1,7 +1,9 @@
 //! `dehub info`.
 
 use dehub_api::calibration_value;
-use dehub_index::{Collection, Correction, FitInput, Name, PendingFit, SegmentInfo, WriterInfo};
+use dehub_index::{
+    CatalogueError, Collection, Correction, FitInput, Name, PendingFit, SegmentInfo, WriterInfo,
+};
 use serde_json::{Value, json};
 
 use super::calibration::describe_calibration;
@@ -31,6 +33,7 @@ fn list(context: &Context) -> anyhow::Result<()> {
     for name in context.catalogue.names()? {
         let collection = match context.catalogue.get(&name) {
             Ok(collection) => collection,
+            Err(error @ CatalogueError::InUse { .. }) => return Err(error.into()),
             // One that does not open is no reason to hide the others.
             Err(error) => {
                 values.push(json!({ "collection": name.as_str(), "error": error.to_string() }));

@@ -123,3 +123,43 @@ fn a_writer_that_failed_recovers_by_itself_while_readers_are_answered() {
     }
     assert_eq!(server.get("/collections/x").1["result"]["writer"]["failure"], Value::Null);
 }
+
+#[test]
+fn durability_is_chosen_shown_and_changed() {
+    let dehub = Dehub::new();
+    dehub.ok(&["create", "x", "--dim", "2"]);
+    dehub.ok(&["create", "y", "--dim", "2", "--durability", "relaxed"]);
+    let shown = |name: &str| dehub.json(&["info", name])["writer"]["durability"].clone();
+    assert_eq!((shown("x"), shown("y")), (json!("strict"), json!("relaxed")));
+    assert_eq!(dehub.json(&["durability", "x"]), json!({ "collection": "x", "durability": "strict" }));
+    assert_eq!(dehub.json(&["durability", "x", "relaxed"])["durability"], "relaxed");
+    assert_eq!(shown("x"), "relaxed");
+    assert!(dehub.ok(&["info", "x"]).stdout.contains("durability  relaxed"));
+    let ended = dehub.run(&["durability", "x", "lax"]);
+    assert_eq!(ended.code, 2);
+    assert!(ended.stderr.contains("wanted strict or relaxed"), "{}", ended.stderr);
+    assert_eq!(shown("x"), "relaxed");
+}
+
+#[test]
+fn commands_on_different_collections_run_at_the_same_time() {
+    let dehub = Dehub::new();
+    let names: Vec<String> = (0..4).map(|place| format!("c{place}")).collect();
+    for name in &names {
+        dehub.ok(&["create", name, "--dim", "2", "--metric", "dot"]);
+    }
+    let lines: Vec<String> =
+        (0..200).map(|id| format!("{{\"id\": {id}, \"vector\": [1, {id}]}}\n")).collect();
+    let file = dehub.file("points.jsonl", lines.concat());
+    thread::scope(|scope| {
+        let running: Vec<_> =
+            names.iter().map(|name| scope.spawn(|| dehub.run(&["import", name, &file]))).collect();
+        for command in running {
+            let ended = command.join().expect("no panic");
+            assert_eq!(ended.code, 0, "{}", ended.stderr);
+        }
+    });
+    for name in &names {
+        assert_eq!(dehub.json(&["info", name])["points"], 200);
+    }
+}
