@@ -184,20 +184,19 @@ impl Call {
         };
         let limit = task.parameters.seconds("timeout")?.unwrap_or(OPEN_WITHIN);
         let Ok(mut state) = self.edge.catalogue().begin(&name) else { return Ok(()) };
-        loop {
-            match &state {
-                CollectionState::Open | CollectionState::Failed { .. } => return Ok(()),
-                _ if self.started.elapsed() >= limit => return Err(errors::late(&name, &state)),
-                _ => rt::time::sleep(LOOK_EVERY.min(limit.saturating_sub(self.started.elapsed()))).await,
+        while !matches!(state, CollectionState::Open | CollectionState::Failed { .. }) {
+            let left = limit.saturating_sub(self.started.elapsed());
+            if left.is_zero() {
+                return Err(errors::late(&name, &state));
             }
-            state = match self.edge.catalogue().state(&name) {
-                CollectionState::Closed => match self.edge.catalogue().begin(&name) {
-                    Ok(state) => state,
-                    Err(_) => return Ok(()),
-                },
-                state => state,
-            };
+            rt::time::sleep(LOOK_EVERY.min(left)).await;
+            state = self.edge.catalogue().state(&name);
+            if matches!(state, CollectionState::Closed) {
+                let Ok(begun) = self.edge.catalogue().begin(&name) else { return Ok(()) };
+                state = begun;
+            }
         }
+        Ok(())
     }
 
     fn task(&self, allowed: &[&str]) -> Result<Task, Problem> {

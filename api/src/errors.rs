@@ -28,6 +28,7 @@ const SEARCH_TIMEOUT: Code = Code::new(408, "search_timeout", "The search took t
 pub(crate) const BODY_TIMEOUT: Code = Code::new(408, "body_timeout", "The body took too long");
 
 pub(crate) const COLLECTION_EXISTS: Code = Code::new(409, "collection_exists", "The collection exists");
+const COLLECTION_BUSY: Code = Code::new(409, "collection_busy", "The collection is in use");
 pub(crate) const ENTRY_EXISTS: Code = Code::new(409, "entry_exists", "The bank entry exists");
 const STOPPED: Code = Code::new(409, "stopped", "The work was stopped");
 pub(crate) const JOB_ENDED: Code = Code::new(409, "job_ended", "The job has ended");
@@ -94,7 +95,6 @@ const NO_POINTS: Code = Code::new(422, "no_points", "The collection has no point
 pub(crate) const OVERLOADED: Code = Code::new(503, "overloaded", "The server is overloaded");
 /// It is being opened, or closed for a moment.
 const NOT_OPEN: Code = Code::new(503, "collection_not_open", "The collection is not open yet");
-const COLLECTION_BUSY: Code = Code::new(503, "collection_busy", "The collection is in use");
 const DAMAGED: Code = Code::new(503, "collection_damaged", "The collection is damaged");
 const QUEUE_FULL: Code = Code::new(429, "queue_full", "Too many writes of the collection are under way");
 const WRITER_FAILED: Code =
@@ -150,13 +150,14 @@ pub(crate) fn catalogue(error: &CatalogueError) -> Problem {
 
 /// The same, of the collection that was asked for by this name: damage is told with what to do about it.
 pub(crate) fn opening(error: &CatalogueError, name: &Name) -> Problem {
-    match error {
-        CatalogueError::Open(error) if error.is_damage() && !matches!(**error, OpenError::Format { .. }) => {
-            let detail = format!("{error}. Restore it from a backup: dehub restore {name} REPOSITORY");
-            Problem::new(DAMAGED, detail)
-        }
-        _ => catalogue(error),
+    if let CatalogueError::Open(error) = error
+        && error.is_damage()
+        && !matches!(**error, OpenError::Format { .. })
+    {
+        let detail = format!("{error}. Restore it from a backup: dehub restore {name} REPOSITORY");
+        return Problem::new(DAMAGED, detail);
     }
+    catalogue(error)
 }
 
 /// A collection that is not open in time.

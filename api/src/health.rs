@@ -56,16 +56,13 @@ fn readiness(catalogue: &Catalogue) -> Result<Ready, CatalogueError> {
     let (mut is_degraded, mut is_opening) = (false, false);
     let mut collections = BTreeMap::new();
     for (name, state) in catalogue.states()? {
-        let reading = match &state {
-            CollectionState::Opening { phase, .. } => Some(phase.name()),
-            _ => None,
-        };
-        let error = match &state {
-            CollectionState::Failed { error } => Some(error.to_string()),
-            _ => open.get(&name).and_then(|collection| {
-                let failure = collection.writer().failure?;
-                Some(format!("takes no writes since a commit failed: {}", failure.cause))
-            }),
+        let reading =
+            if let CollectionState::Opening { phase, .. } = &state { Some(phase.name()) } else { None };
+        let failure = open.get(&name).and_then(|collection| collection.writer().failure);
+        let error = if let CollectionState::Failed { error } = &state {
+            Some(error.to_string())
+        } else {
+            failure.map(|failure| format!("takes no writes since a commit failed: {}", failure.cause))
         };
         is_degraded |= error.is_some();
         is_opening |= !matches!(state, CollectionState::Open);

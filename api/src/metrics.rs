@@ -203,7 +203,7 @@ const GAUGES: [Measure; 10] = [
     },
     Measure {
         name: "collection_graph_delta",
-        help: "Points outside the graph, which searches scan",
+        help: "Points outside the graph, if there is one, which searches scan",
         of: |it| it.gallery.delta as u64,
     },
     Measure {
