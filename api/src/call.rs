@@ -4,12 +4,12 @@ use std::collections::HashMap;
 use std::future::{Ready, ready};
 use std::net::IpAddr;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use actix_web::dev::Payload;
 use actix_web::error::ErrorInternalServerError;
-use actix_web::{FromRequest, HttpRequest, HttpResponse, web};
-use dehub_index::{Collection, Deadline, Name};
+use actix_web::{FromRequest, HttpRequest, HttpResponse, rt, web};
+use dehub_index::{Collection, CollectionState, Deadline, Name};
 use serde::Serialize;
 use serde_json::{Map, Value};
 
@@ -21,12 +21,20 @@ use crate::parameters::Parameters;
 use crate::problem::Problem;
 use crate::receive::{self, Body};
 
+/// How long a request waits for a collection that is being opened if it does not say: as long as clients do.
+const OPEN_WITHIN: Duration = Duration::from_secs(30);
+
+/// How often it looks whether the collection is open.
+const LOOK_EVERY: Duration = Duration::from_millis(10);
+
 /// A request as a handler gets it.
 pub(crate) struct Call {
     started: Instant,
     edge: web::Data<Edge>,
     request: HttpRequest,
     payload: Payload,
+    /// Whether the collection that the path names must be open for the work.
+    needs_open: bool,
 }
 
 /// What work on behalf of a request has at hand.
@@ -84,21 +92,31 @@ impl FromRequest for Call {
             edge: edge.clone(),
             request: request.clone(),
             payload: payload.take(),
+            needs_open: true,
         }))
     }
 }
 
 impl Call {
+    /// The same, for work that does not need the collection of the path to be open.
+    pub(crate) fn at_once(self) -> Call {
+        Call { needs_open: false, ..self }
+    }
+
     /// Answers a request without a body. The query string may have the parameters `allowed`.
     pub(crate) async fn answer<A: Into<Answer> + Send + 'static>(
         self,
         allowed: &[&str],
         work: impl FnOnce(Task) -> Result<A, Problem> + Send + 'static,
     ) -> HttpResponse {
-        match self.task(allowed) {
-            Ok(task) => respond(self.edge.run(move || work(task)).await),
-            Err(problem) => problem.response(),
+        let task = match self.task(allowed) {
+            Ok(task) => task,
+            Err(problem) => return problem.response(),
+        };
+        if let Err(problem) = self.wait_until_open(&task).await {
+            return problem.response();
         }
+        respond(self.edge.run(move || work(task)).await)
     }
 
     /// Answers a request with a JSON body.
@@ -116,6 +134,9 @@ impl Call {
             Ok(task) => task,
             Err(problem) => return problem.response(),
         };
+        if let Err(problem) = self.wait_until_open(&task).await {
+            return problem.response();
+        }
         let decoded = move || {
             let Body { bytes, share } = body;
             let value = decode::body(&bytes)?;
@@ -152,6 +173,30 @@ impl Call {
     /// The method and the path, for a message.
     pub(crate) fn asked_for(&self) -> (String, String) {
         (self.request.method().to_string(), self.request.path().to_owned())
+    }
+
+    /// Waits, without a thread, while the collection that the path names is being opened, up to the parameter
+    /// `timeout` or else [`OPEN_WITHIN`]. Whatever else is wrong with it is found by the work.
+    async fn wait_until_open(&self, task: &Task) -> Result<(), Problem> {
+        let is_named = task.segments.contains_key("collection");
+        let Some(name) = (is_named && self.needs_open).then(|| task.name("collection").ok()).flatten() else {
+            return Ok(());
+        };
+        let limit = task.parameters.seconds("timeout")?.unwrap_or(OPEN_WITHIN);
+        let Ok(mut state) = self.edge.catalogue().begin(&name) else { return Ok(()) };
+        while !matches!(state, CollectionState::Open | CollectionState::Failed { .. }) {
+            let left = limit.saturating_sub(self.started.elapsed());
+            if left.is_zero() {
+                return Err(errors::late(&name, &state));
+            }
+            rt::time::sleep(LOOK_EVERY.min(left)).await;
+            state = self.edge.catalogue().state(&name);
+            if matches!(state, CollectionState::Closed) {
+                let Ok(begun) = self.edge.catalogue().begin(&name) else { return Ok(()) };
+                state = begun;
+            }
+        }
+        Ok(())
     }
 
     fn task(&self, allowed: &[&str]) -> Result<Task, Problem> {
@@ -197,7 +242,7 @@ impl Task {
     /// The collection that the path names, and what is learned about it.
     pub(crate) fn served(&self) -> Result<Served, Problem> {
         let name = self.name("collection")?;
-        let collection = self.edge.catalogue().get(&name).map_err(|error| errors::catalogue(&error))?;
+        let collection = self.edge.catalogue().get(&name).map_err(|error| errors::opening(&error, &name))?;
         self.edge.build_missing_graph(&name, &collection);
         self.edge.resume_fits(&name, &collection);
         let watched = self.edge.live().watch(&name, &collection);

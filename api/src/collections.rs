@@ -1,7 +1,7 @@
 //! Collections: made, listed, described, dropped.
 
 use actix_web::HttpResponse;
-use dehub_index::{CollectionConfig, GraphConfig, Quantization, SegmentInfo, Snapshot};
+use dehub_index::{CollectionConfig, Durability, GraphConfig, Quantization, SegmentInfo, Snapshot};
 use dehub_vector::Metric;
 use serde::Serialize;
 use serde_json::Value;
@@ -12,10 +12,11 @@ use crate::call::{Call, Task};
 use crate::corrections::CorrectionReply;
 use crate::decode::{self, Fields, Place};
 use crate::defaults::DefaultReply;
-use crate::errors::{self, Written};
+use crate::errors::{self, MISSING_FIELD, Written};
 use crate::live::LiveReply;
 use crate::problem::Problem;
 use crate::quarantine::QuarantineReply;
+use crate::writer::WriterReply;
 
 #[derive(Serialize)]
 struct Listed {
@@ -44,6 +45,7 @@ struct Described {
     /// By what policy queries are kept; `null` if they are not.
     live: Option<LiveReply>,
     graph: GraphReply,
+    writer: WriterReply,
     /// The number of the newest commit.
     sequence: u64,
     bytes_on_disk: u64,
@@ -126,13 +128,14 @@ pub(crate) async fn list(call: Call) -> HttpResponse {
 
 /// `PUT /collections/{collection}`
 pub(crate) async fn create(call: Call) -> HttpResponse {
-    call.answer_body(&["wait"], |task, body| {
-        let name = task.name("collection")?;
-        let config = config(body)?;
-        task.edge().catalogue().create(&name, config).map_err(|error| errors::catalogue(&error))?;
-        task.reply(&true)
-    })
-    .await
+    call.at_once()
+        .answer_body(&["wait"], |task, body| {
+            let name = task.name("collection")?;
+            let config = config(body)?;
+            task.edge().catalogue().create(&name, config).map_err(|error| errors::catalogue(&error))?;
+            task.reply(&true)
+        })
+        .await
 }
 
 /// `GET /collections/{collection}`
@@ -162,25 +165,38 @@ fn describe_task(task: &Task) -> Result<Vec<u8>, Problem> {
             segments: snapshot.segment_infos().into_iter().map(SegmentReply::new).collect(),
             calibration: snapshot.calibration().map(calibration_value),
         },
+        writer: WriterReply::new(&collection.writer()),
         sequence: snapshot.sequence(),
         bytes_on_disk: collection.bytes_on_disk(),
     })
 }
 
-/// `PATCH /collections/{collection}`: how the graph keeps vectors. It is frozen anew in the background.
+/// `PATCH /collections/{collection}`: how the graph keeps vectors, which is frozen anew in the background, and what
+/// acknowledged writes survive.
 pub(crate) async fn update(call: Call) -> HttpResponse {
     call.answer_body(&["wait"], |task, body| {
         let collection = task.collection()?;
         let mut fields = Fields::new(body, Place::Body)?;
-        let asked = fields.required("hnsw_config", |value, place| {
+        let kept = fields.optional("hnsw_config", |value, place| {
             let mut fields = Fields::new(value, place)?;
             let asked = fields.required("quantization", quantization)?;
             fields.finish()?;
             Ok(asked)
         })?;
+        let promised = fields.optional("durability", durability)?;
         fields.finish()?;
-        collection.set_quantization(asked).map_err(|error| errors::write(&error, &Written::Path))?;
-        task.build_graph_if_due(&collection)?;
+        if kept.is_none() && promised.is_none() {
+            let detail = "the body changes nothing: wanted `hnsw_config` or `durability`";
+            return Err(Problem::new(MISSING_FIELD, detail).at("").wanted("hnsw_config or durability"));
+        }
+        let refused = |error| errors::write(&error, &Written::Path);
+        if let Some(durability) = promised {
+            collection.set_durability(durability).map_err(refused)?;
+        }
+        if let Some(quantization) = kept {
+            collection.set_quantization(quantization).map_err(refused)?;
+            task.build_graph_if_due(&collection)?;
+        }
         task.reply(&true)
     })
     .await
@@ -188,22 +204,24 @@ pub(crate) async fn update(call: Call) -> HttpResponse {
 
 /// `GET /collections/{collection}/exists`
 pub(crate) async fn exists(call: Call) -> HttpResponse {
-    call.answer(&[], |task| {
-        let name = task.name("collection")?;
-        let names = task.edge().catalogue().names().map_err(|error| errors::catalogue(&error))?;
-        task.reply(&Exists { exists: names.contains(&name) })
-    })
-    .await
+    call.at_once()
+        .answer(&[], |task| {
+            let name = task.name("collection")?;
+            let names = task.edge().catalogue().names().map_err(|error| errors::catalogue(&error))?;
+            task.reply(&Exists { exists: names.contains(&name) })
+        })
+        .await
 }
 
 /// `DELETE /collections/{collection}`
 pub(crate) async fn delete(call: Call) -> HttpResponse {
-    call.answer(&["wait"], |task| {
-        let name = task.name("collection")?;
-        task.edge().delete(&name).map_err(|error| errors::catalogue(&error))?;
-        task.reply(&true)
-    })
-    .await
+    call.at_once()
+        .answer(&["wait"], |task| {
+            let name = task.name("collection")?;
+            task.edge().delete(&name).map_err(|error| errors::catalogue(&error))?;
+            task.reply(&true)
+        })
+        .await
 }
 
 fn config(body: Value) -> Result<CollectionConfig, Problem> {
@@ -216,8 +234,10 @@ fn config(body: Value) -> Result<CollectionConfig, Problem> {
         Ok((size, metric))
     })?;
     let graph = fields.optional("hnsw_config", graph)?.unwrap_or_default();
+    let durability = fields.optional("durability", durability)?.unwrap_or_default();
     fields.finish()?;
-    CollectionConfig::new(size, metric, graph).map_err(|error| errors::config(&error))
+    let config = CollectionConfig::new(size, metric, graph).map_err(|error| errors::config(&error))?;
+    Ok(CollectionConfig { durability, ..config })
 }
 
 fn metric(value: Value, place: Place<'_>) -> Result<Metric, Problem> {
@@ -243,6 +263,12 @@ fn graph(value: Value, place: Place<'_>) -> Result<GraphConfig, Problem> {
 
 fn quantization(value: Value, place: Place<'_>) -> Result<Quantization, Problem> {
     const WANTED: &str = "f32, bf16, int8 or reduced";
+    let name = decode::string(value, place)?;
+    name.parse().map_err(|_| decode::out_of_range(place, format_args!("{name:?}"), WANTED))
+}
+
+fn durability(value: Value, place: Place<'_>) -> Result<Durability, Problem> {
+    const WANTED: &str = "strict or relaxed";
     let name = decode::string(value, place)?;
     name.parse().map_err(|_| decode::out_of_range(place, format_args!("{name:?}"), WANTED))
 }

@@ -1,10 +1,10 @@
 //! What all requests share: the catalogue, and bounds on the work and the memory they take together.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::convert::Infallible;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::Sender;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::thread;
 
 use actix_web::web;
@@ -16,6 +16,7 @@ use crate::corrections;
 use crate::errors::{self, INTERNAL, OVERLOADED, Written};
 use crate::jobs::{Jobs, Kind, Purpose, Unfinished, unfinished};
 use crate::live::Live;
+use crate::metrics::Metrics;
 use crate::problem::Problem;
 
 /// Requests that are with the engine or wait for one of its threads. One more is answered 503 at
@@ -40,8 +41,9 @@ pub(crate) struct Edge {
     /// Collections whose graph could not be built; only a write tries again.
     given_up: Arc<Mutex<HashSet<Name>>>,
     jobs: Jobs,
-    /// Collections whose pending fits were resumed, if they had some.
-    resumed: Mutex<HashSet<Name>>,
+    metrics: Metrics,
+    /// Collections whose pending fits were resumed, if they had some. One that was opened anew has them again.
+    resumed: Mutex<HashMap<Name, Weak<Collection>>>,
     // INVARIANT: the last field, so that it is dropped when the collections are closed.
     open: Open,
 }
@@ -100,7 +102,9 @@ impl Edge {
         body_limit_bytes: usize,
         open: Open,
     ) -> Edge {
+        let jobs = Jobs::default();
         Edge {
+            metrics: Metrics::new(&catalogue, &jobs),
             catalogue,
             live,
             body_limit_bytes,
@@ -108,7 +112,7 @@ impl Edge {
             body_bytes: Bound::new(body_limit_bytes.saturating_mul(BODIES_MAX)),
             building: Arc::default(),
             given_up: Arc::default(),
-            jobs: Jobs::default(),
+            jobs,
             resumed: Mutex::default(),
             open,
         }
@@ -127,6 +131,11 @@ impl Edge {
         &self.jobs
     }
 
+    /// What is measured about requests and collections.
+    pub(crate) fn metrics(&self) -> &Metrics {
+        &self.metrics
+    }
+
     /// Begins a job.
     pub(crate) fn start(
         &self,
@@ -139,9 +148,13 @@ impl Edge {
 
     /// Lets the fits go on, as jobs, that were under way when the collection was last closed.
     pub(crate) fn resume_fits(&self, name: &Name, collection: &Arc<Collection>) {
-        if !locked(&self.resumed).insert(name.clone()) {
+        let is_it = |found: &Weak<Collection>| found.as_ptr() == Arc::as_ptr(collection);
+        let mut resumed = locked(&self.resumed);
+        if resumed.get(name).is_some_and(is_it) {
             return;
         }
+        resumed.insert(name.clone(), Arc::downgrade(collection));
+        drop(resumed);
         for fit in collection.pending_fits() {
             let Some(input) = fit.inputs.first() else { continue };
             let purpose = Purpose { kind: Kind::Fit, collection: name.clone(), name: input.name.clone() };

@@ -3,7 +3,8 @@
 use std::fmt::Display;
 
 use dehub_index::{
-    Blame, CatalogueError, ConfigError, FitInput, Name, OpenError, ReadError, TimeUp, WriteError,
+    Blame, CatalogueError, CollectionState, ConfigError, FitInput, Name, OpenError, ReadError, TimeUp,
+    WriteError,
 };
 use dehub_query::{BankKind, MethodError, QueryError, Ranking, Search, Settings, TuneError};
 use dehub_vector::{PointId, VectorError};
@@ -27,6 +28,7 @@ const SEARCH_TIMEOUT: Code = Code::new(408, "search_timeout", "The search took t
 pub(crate) const BODY_TIMEOUT: Code = Code::new(408, "body_timeout", "The body took too long");
 
 pub(crate) const COLLECTION_EXISTS: Code = Code::new(409, "collection_exists", "The collection exists");
+const COLLECTION_BUSY: Code = Code::new(409, "collection_busy", "The collection is in use");
 pub(crate) const ENTRY_EXISTS: Code = Code::new(409, "entry_exists", "The bank entry exists");
 const STOPPED: Code = Code::new(409, "stopped", "The work was stopped");
 pub(crate) const JOB_ENDED: Code = Code::new(409, "job_ended", "The job has ended");
@@ -91,8 +93,18 @@ const INVALID_CANDIDATES: Code = Code::new(422, "invalid_candidates", "Too few c
 const NO_POINTS: Code = Code::new(422, "no_points", "The collection has no points");
 
 pub(crate) const OVERLOADED: Code = Code::new(503, "overloaded", "The server is overloaded");
+/// It is being opened, or closed for a moment.
+const NOT_OPEN: Code = Code::new(503, "collection_not_open", "The collection is not open yet");
+const DAMAGED: Code = Code::new(503, "collection_damaged", "The collection is damaged");
+const QUEUE_FULL: Code = Code::new(429, "queue_full", "Too many writes of the collection are under way");
+const WRITER_FAILED: Code =
+    Code::new(503, "writer_failed", "The collection takes no writes since one failed");
+const DISK_FULL: Code = Code::new(507, "disk_full", "The disk is nearly full");
 const STORAGE: Code = Code::new(503, "storage_unavailable", "The storage cannot be used");
 pub(crate) const INTERNAL: Code = Code::new(500, "internal", "A defect of the server");
+
+/// What a client that came too early should wait.
+const RETRY_SECONDS: u32 = 1;
 
 /// What a write was made of, and so where in its body the parts are.
 pub(crate) enum Written<'a> {
@@ -125,9 +137,37 @@ pub(crate) fn catalogue(error: &CatalogueError) -> Problem {
             Problem::new(COLLECTION_EXISTS, format!("there is a collection `{name}` already"))
         }
         CatalogueError::Open(error) => open(error),
-        CatalogueError::Folder { .. } => by_blame(error.blame(), error.to_string()),
+        CatalogueError::Late { name, state } => late(name, state),
+        CatalogueError::Busy { .. } => {
+            Problem::new(COLLECTION_BUSY, error.to_string()).retry_after(RETRY_SECONDS)
+        }
+        CatalogueError::InUse { .. } | CatalogueError::Folder { .. } => {
+            by_blame(error.blame(), error.to_string())
+        }
         _ => by_blame(error.blame(), error.to_string()),
     }
+}
+
+/// The same, of the collection that was asked for by this name: damage is told with what to do about it.
+pub(crate) fn opening(error: &CatalogueError, name: &Name) -> Problem {
+    if let CatalogueError::Open(error) = error
+        && error.is_damage()
+        && !matches!(**error, OpenError::Format { .. })
+    {
+        let detail = format!("{error}. Restore it from a backup: dehub restore {name} REPOSITORY");
+        return Problem::new(DAMAGED, detail);
+    }
+    catalogue(error)
+}
+
+/// A collection that is not open in time.
+pub(crate) fn late(name: &Name, state: &CollectionState) -> Problem {
+    let (doing, percent) = (state.name(), 100.0 * state.share());
+    let detail =
+        format!("collection `{name}` is {doing}, {percent:.0} % so far: try again in {RETRY_SECONDS} s");
+    Problem::new(NOT_OPEN, detail)
+        .found(format_args!("{doing} {:.3}", state.share()))
+        .retry_after(RETRY_SECONDS)
 }
 
 /// A collection that is there and does not open is no fault of who asks for it.
@@ -219,6 +259,9 @@ pub(crate) fn write(error: &WriteError, written: &Written<'_>) -> Problem {
             new(INVALID_METHOD).at(pointer).found(correction)
         }
         WriteError::NotHeld { place, id } => new(NOT_HELD).unprocessable().at(written.id(*place)).found(id),
+        WriteError::QueueFull { .. } => new(QUEUE_FULL).retry_after(RETRY_SECONDS),
+        WriteError::WriterFailed { .. } => new(WRITER_FAILED).retry_after(RETRY_SECONDS),
+        WriteError::DiskFull { .. } => new(DISK_FULL),
         WriteError::Commit(_) | WriteError::Read(_) | WriteError::GraphFile(_) => {
             by_blame(error.blame(), error.to_string())
         }

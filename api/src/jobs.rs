@@ -120,6 +120,11 @@ impl Jobs {
         }
     }
 
+    /// How many run or wait.
+    pub(crate) fn running(&self) -> usize {
+        self.lock().jobs.values().filter(|job| job.ended.is_none()).count()
+    }
+
     fn add(&self, purpose: Purpose, progress: &FitProgress) -> Result<u64, Problem> {
         let mut table = self.lock();
         let running = table.jobs.values().filter(|job| job.ended.is_none()).count();

@@ -6,15 +6,17 @@ use crate::call::Call;
 use crate::errors::{UNKNOWN_PATH, WRONG_METHOD};
 use crate::problem::Problem;
 use crate::{
-    banks, collections, corrections, defaults, hubness, jobs, live, points, quarantine, queries, service,
+    banks, collections, corrections, defaults, health, hubness, jobs, live, metrics, points, quarantine,
+    queries, service,
 };
 
 /// Registers every path.
 pub(crate) fn configure(app: &mut web::ServiceConfig) {
     app.service(path("/", "GET", [web::get().to(service::about)]))
-        .service(path("/healthz", "GET", [web::get().to(service::alive)]))
-        .service(path("/livez", "GET", [web::get().to(service::alive)]))
-        .service(path("/readyz", "GET", [web::get().to(service::ready)]))
+        .service(path("/healthz", "GET", [web::get().to(health::alive)]))
+        .service(path("/livez", "GET", [web::get().to(health::alive)]))
+        .service(path("/readyz", "GET", [web::get().to(health::ready)]))
+        .service(path("/metrics", "GET", [web::get().to(metrics::metrics)]))
         .service(path("/collections", "GET", [web::get().to(collections::list)]))
         .service(path(
             "/collections/{collection}",

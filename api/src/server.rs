@@ -9,14 +9,15 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::task::Poll;
 use std::time::{Duration, Instant};
 
-use actix_web::dev::{Server as HttpServer, ServerHandle, Service};
-use actix_web::{App, rt, web};
-use dehub_index::Catalogue;
+use actix_web::dev::{Server as HttpServer, ServerHandle, Service, ServiceRequest, ServiceResponse};
+use actix_web::{App, Error, rt, web};
+use dehub_index::{Catalogue, CatalogueError};
 
-use crate::edge::Edge;
+use crate::edge::{Edge, Open};
 use crate::jobs::Jobs;
 use crate::live::{Flusher, Live};
 use crate::routes;
+use crate::upkeep::Upkeep;
 
 /// The port when none is chosen.
 pub const PORT: u16 = 6363;
@@ -75,6 +76,9 @@ pub enum ServeError {
         /// The system's words.
         source: io::Error,
     },
+    /// The data directory cannot be had alone.
+    #[error(transparent)]
+    Data(#[from] CatalogueError),
     /// Serving ended with an error.
     #[error("the server stopped: {0}")]
     Run(#[source] io::Error),
@@ -88,6 +92,7 @@ pub struct Server {
     /// Keeps the collections open until their live banks are up to date.
     catalogue: Arc<Catalogue>,
     live: Arc<Live>,
+    open: Open,
     /// Disconnected when nothing of the server is left that may hold a collection open.
     closed: Receiver<Infallible>,
 }
@@ -106,7 +111,7 @@ impl StopHandle {
 }
 
 impl Server {
-    /// Takes the port. Connections wait until [`Server::run`] is called.
+    /// Takes the port, and the data directory for this process alone. Connections wait until [`Server::run`] is called.
     pub fn bind(catalogue: Arc<Catalogue>, config: &ServerConfig) -> Result<Server, ServeError> {
         let place = format!("{}:{}", config.host, config.port);
         let fault = |source: io::Error| {
@@ -118,38 +123,21 @@ impl Server {
         };
         let listener = TcpListener::bind((config.host.as_str(), config.port)).map_err(fault)?;
         let address = listener.local_addr().map_err(fault)?;
+        catalogue.lock_exclusively()?;
         let (open, closed) = channel();
         let live = Arc::new(Live::new());
-        let edge = Edge::new(Arc::clone(&catalogue), Arc::clone(&live), config.body_limit_bytes, open);
+        let edge =
+            Edge::new(Arc::clone(&catalogue), Arc::clone(&live), config.body_limit_bytes, open.clone());
         let edge = web::Data::new(edge);
         let jobs = edge.jobs().clone();
-        let app = move || {
-            App::new()
-                .app_data(edge.clone())
-                .wrap_fn(|request, service| {
-                    let started = Instant::now();
-                    let (method, path) = (request.method().clone(), request.path().to_owned());
-                    let response = service.call(request);
-                    async move {
-                        let response = response.await;
-                        let status = match &response {
-                            Ok(response) => response.status(),
-                            Err(error) => error.as_response_error().status_code(),
-                        };
-                        let microseconds = started.elapsed().as_micros();
-                        tracing::info!(%method, path, status = status.as_u16(), microseconds, "request");
-                        response
-                    }
-                })
-                .configure(routes::configure)
-        };
+        let app = move || App::new().app_data(edge.clone()).wrap_fn(watched).configure(routes::configure);
         let http = actix_web::HttpServer::new(app)
             .worker_max_blocking_threads(ENGINE_THREADS)
             .shutdown_timeout(STOP_SECONDS)
             .shutdown_signal(asked_to_stop());
         let http = if config.workers > 0 { http.workers(config.workers) } else { http };
         let http = http.listen(listener).map_err(fault)?;
-        Ok(Server { address, http: http.run(), jobs, catalogue, live, closed })
+        Ok(Server { address, http: http.run(), jobs, catalogue, live, open, closed })
     }
 
     /// Where it listens, with the port it was given if it asked for any.
@@ -162,14 +150,17 @@ impl Server {
         StopHandle(self.http.handle())
     }
 
-    /// Serves until SIGINT, SIGTERM or a [`StopHandle`] asks it to stop and the requests under way
+    /// Opens all collections in the background, mends those whose writer fails, and serves until SIGINT, SIGTERM or a [`StopHandle`] asks it to stop and the requests under way
     /// have ended. Then the server holds nothing of the catalogue any more, unless something took
     /// longer than half a minute to end. Jobs are interrupted; the fits among them go on when their collections
     /// are served again.
     pub fn run(self) -> Result<(), ServeError> {
         let flusher = Flusher::start(&self.live);
+        let upkeep = Upkeep::start(&self.catalogue, &self.open);
+        drop(self.open);
         rt::System::new().block_on(self.http).map_err(ServeError::Run)?;
         self.jobs.stop();
+        drop(upkeep);
         drop(flusher);
         drop(self.catalogue);
         // Workers end after the future does. A store that closes while the process exits aborts it.
@@ -183,6 +174,36 @@ impl Server {
             }
         }
         Ok(())
+    }
+}
+
+/// Measures and logs a request.
+fn watched<S, B>(
+    request: ServiceRequest,
+    service: &S,
+) -> impl Future<Output = Result<ServiceResponse<B>, Error>> + use<S, B>
+where
+    S: Service<ServiceRequest, Response = ServiceResponse<B>, Error = Error>,
+    S::Future: 'static,
+{
+    let started = Instant::now();
+    let (method, path) = (request.method().clone(), request.path().to_owned());
+    let edge = request.app_data::<web::Data<Edge>>().cloned();
+    let in_flight = edge.as_ref().map(|edge| edge.metrics().begin());
+    let response = service.call(request);
+    async move {
+        let response = response.await;
+        let took = started.elapsed();
+        let (status, route) = match &response {
+            Ok(response) => (response.status(), response.request().match_pattern()),
+            Err(error) => (error.as_response_error().status_code(), None),
+        };
+        if let Some(edge) = edge {
+            edge.metrics().end(method.as_str(), route, status.as_u16(), took);
+        }
+        drop(in_flight);
+        tracing::info!(%method, path, status = status.as_u16(), microseconds = took.as_micros(), "request");
+        response
     }
 }
 

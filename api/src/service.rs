@@ -1,4 +1,4 @@
-//! What the server says about itself. These answers have no frame, as with Qdrant.
+//! What the server says about itself, without a frame.
 
 use actix_web::HttpResponse;
 use dehub_index::{BATCH_POINTS_MAX, PAYLOAD_BYTES_MAX, TEXT_BYTES_MAX};
@@ -6,7 +6,6 @@ use dehub_query::{BATCH_QUERIES_MAX, LIMIT_MAX};
 use serde::Serialize;
 
 use crate::call::{Call, to_json};
-use crate::errors;
 
 #[derive(Serialize)]
 struct About {
@@ -26,11 +25,6 @@ struct Limits {
     text_bytes: usize,
 }
 
-#[derive(Serialize)]
-struct Health {
-    status: &'static str,
-}
-
 /// `GET /`
 pub(crate) async fn about(call: Call) -> HttpResponse {
     let answer = |task: crate::call::Task| {
@@ -48,18 +42,4 @@ pub(crate) async fn about(call: Call) -> HttpResponse {
         })
     };
     call.answer(&[], answer).await
-}
-
-/// `GET /healthz` and `GET /livez`: the process answers, however busy the engine is.
-pub(crate) async fn alive() -> HttpResponse {
-    HttpResponse::Ok().json(Health { status: "ok" })
-}
-
-/// `GET /readyz`: the data directory can be read.
-pub(crate) async fn ready(call: Call) -> HttpResponse {
-    let read = |task: crate::call::Task| {
-        task.edge().catalogue().names().map_err(|error| errors::catalogue(&error))?;
-        to_json(&Health { status: "ok" })
-    };
-    call.answer(&[], read).await
 }

@@ -19,8 +19,8 @@ use crate::write::{Draft, FitInput, unknown_bank};
 use crate::writer::Writer;
 use crate::{
     BankUpdate, Calibration, CollectionConfig, Correction, DefaultCorrection, Durability, EntryInput,
-    EntrySelector, HubRule, LiveBank, Name, OpenError, OpenPhase, OpenProgress, PointInput, Receipt, Snapshot,
-    Upserted, WriteError, WriterInfo, open,
+    EntrySelector, HubRule, LiveBank, Name, OpenError, OpenPhase, OpenProgress, PointInput, Receipt,
+    Snapshot, Upserted, WriteError, WriterInfo, open,
 };
 
 /// A durable, searchable collection.
@@ -68,15 +68,15 @@ impl Collection {
     /// Opens the collection in `path` as its last acknowledged write left it.
     pub(crate) fn open(path: &Path, progress: &OpenProgress) -> Result<Collection, OpenError> {
         progress.begin(OpenPhase::Store, 0);
-        Collection::load(path, Store::open(&store_path(path), &FAMILIES)?, progress)
+        Collection::read(path, Store::open(&store_path(path), &FAMILIES)?, progress)
     }
 
     /// Opens the collection in a store, with its other files in the folder `path`.
     pub fn open_with(path: &Path, store: Store) -> Result<Collection, OpenError> {
-        Collection::load(path, store, &OpenProgress::default())
+        Collection::read(path, store, &OpenProgress::default())
     }
 
-    fn load(path: &Path, store: Store, progress: &OpenProgress) -> Result<Collection, OpenError> {
+    fn read(path: &Path, store: Store, progress: &OpenProgress) -> Result<Collection, OpenError> {
         let state = open::load(path, &store, progress)?;
         let pending = pending::read_all(&store);
         let pending = pending.map_err(|source| OpenError::Read { path: path.to_owned(), source })?;
@@ -302,7 +302,7 @@ impl Collection {
 const STORE: &str = "store-";
 
 /// The store of a collection; where there is none, a path that does not exist.
-fn store_path(collection: &Path) -> PathBuf {
+pub(crate) fn store_path(collection: &Path) -> PathBuf {
     let folders = fs::read_dir(collection).into_iter().flatten().flatten().map(|entry| entry.path());
     let is_store = |path: &PathBuf| {
         path.file_name().and_then(|name| name.to_str()).is_some_and(|name| name.starts_with(STORE))

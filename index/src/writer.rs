@@ -230,6 +230,17 @@ impl Writer {
         }
     }
 
+    /// Whether anybody has a snapshot, or reads from the store, but the writer and the collection it is of.
+    pub(crate) fn is_read(&self) -> bool {
+        let settled = self.settled();
+        let (newest, published) = (&settled.newest.1, self.published());
+        // The writer's own, the one in hand, and the newest if it is published.
+        let (own, views) = if Arc::ptr_eq(newest, &published) { (3, 1) } else { (2, 2) };
+        let newest_is_read = views == 2 && Arc::strong_count(newest) > 1;
+        let references = views + 2;
+        newest_is_read || Arc::strong_count(&published) > own || Arc::strong_count(&self.store) > references
+    }
+
     fn enter(&self) -> Result<Place<'_>, WriteError> {
         let place = Place(&self.writers);
         if self.writers.fetch_add(1, Ordering::Relaxed) >= WRITERS_MAX {

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use clap::{ArgGroup, Args, Parser, Subcommand, ValueEnum};
 
-use dehub_index::Quantization;
+use dehub_index::{Durability, Quantization};
 
 use crate::commands::live::seconds;
 use crate::commands::search::timeout;
@@ -40,6 +40,8 @@ pub(crate) struct Cli {
 pub(crate) enum Command {
     /// Make a collection.
     Create(Create),
+    /// Show or change what an acknowledged write survives.
+    Durability(DurabilityArgs),
     /// Add points from a .npy, .parquet or .jsonl file.
     Import(Import),
     /// Add reference vectors to a bank, remove or weaken them, or drop the bank.
@@ -103,6 +105,19 @@ pub(crate) struct Create {
     /// Answers are scored by the vectors themselves under each.
     #[arg(long, value_name = "KIND", default_value_t = Quantization::DEFAULT)]
     pub quantization: Quantization,
+    /// What an acknowledged write survives: strict, a power cut; relaxed, the death of the process, and a power cut
+    /// but for about the last second.
+    #[arg(long, value_name = "KIND", default_value_t = Durability::Strict)]
+    pub durability: Durability,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct DurabilityArgs {
+    /// The collection.
+    pub collection: String,
+    /// strict: a power cut; relaxed: the death of the process, and a power cut but for about the last second
+    /// [default: show which].
+    pub durability: Option<Durability>,
 }
 
 #[derive(Debug, Args)]

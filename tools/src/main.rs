@@ -46,6 +46,7 @@ fn run(cli: Cli) -> anyhow::Result<Outcome> {
     start_logging();
     match cli.command {
         Command::Create(command) => commands::create::run(&context, &command),
+        Command::Durability(command) => commands::durability::run(&context, &command),
         Command::Freeze(command) => commands::freeze::run(&context, &command),
         Command::Import(command) => commands::import::run(&context, &command),
         Command::Bank(command) => commands::bank::run(&context, &command),

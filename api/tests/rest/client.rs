@@ -32,6 +32,7 @@ pub(crate) struct Reply {
     pub(crate) status: u16,
     pub(crate) content_type: String,
     pub(crate) allow: Option<String>,
+    pub(crate) retry_after: Option<String>,
     pub(crate) body: Value,
 }
 
@@ -46,7 +47,12 @@ impl Served {
     }
 
     pub(crate) fn start_with(folder: &Path, config: &ServerConfig) -> Served {
-        let server = Server::bind(Arc::new(Catalogue::new(folder)), config).expect("a port is free");
+        Served::start_on(Arc::new(Catalogue::new(folder)), config)
+    }
+
+    /// Serves a catalogue that the test has as well; it must let go of it before this is dropped.
+    pub(crate) fn start_on(catalogue: Arc<Catalogue>, config: &ServerConfig) -> Served {
+        let server = Server::bind(catalogue, config).expect("a port is free");
         let (address, stop) = (server.address(), server.stop_handle());
         let thread = Some(thread::spawn(move || server.run()));
         let agent = Agent::new_with_config(Agent::config_builder().http_status_as_error(false).build());
@@ -99,10 +105,21 @@ impl Client {
             Some(value.to_str().expect("headers are text").to_owned())
         };
         let (content_type, allow) = (header("content-type").unwrap_or_default(), header("allow"));
+        let retry_after = header("retry-after");
         let text = response.body_mut().read_to_string().expect("a body of text");
         let body =
             serde_json::from_str(&text).unwrap_or_else(|error| panic!("{method} {path}: {error}: {text}"));
-        Reply { status: response.status().as_u16(), content_type, allow, body }
+        Reply { status: response.status().as_u16(), content_type, allow, retry_after, body }
+    }
+
+    /// The status, the content type and the text of what is there.
+    pub(crate) fn text(&self, path: &str) -> (u16, String, String) {
+        let request =
+            Request::builder().uri(format!("{}{path}", self.base)).body(()).expect("a valid request");
+        let mut response = self.agent.run(request).expect("an answer");
+        let kind = response.headers()["content-type"].to_str().expect("headers are text").to_owned();
+        let text = response.body_mut().read_to_string().expect("a body of text");
+        (response.status().as_u16(), kind, text)
     }
 
     /// Sends JSON.

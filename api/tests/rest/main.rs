@@ -3,6 +3,7 @@
 mod choices;
 mod client;
 mod concurrency;
+mod health;
 mod jobs;
 mod life;
 mod live;

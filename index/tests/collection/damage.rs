@@ -2,6 +2,7 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
+use std::sync::Arc;
 
 use dehub_index::{Blame, Catalogue, CatalogueError, OpenError, Question, Variant};
 use dehub_store::{Batch, Durability, Family, Store};
@@ -63,7 +64,7 @@ fn records(store: &Store) -> Records {
 }
 
 /// Opens the collection and reads all of it, as far as it goes.
-fn read_all(folder: &Path) -> Result<(), OpenError> {
+fn read_all(folder: &Path) -> Result<(), Arc<OpenError>> {
     let collection = match Catalogue::new(folder).get(&name("x")) {
         Ok(collection) => collection,
         Err(CatalogueError::Open(error)) => return Err(error),
@@ -159,7 +160,10 @@ fn another_format_is_refused_by_number_and_says_what_to_do() {
             current = other;
         });
         let error = read_all(folder.path()).expect_err(says);
-        assert!(matches!(error, OpenError::Format { found, supported: 2, .. } if found == format), "{error}");
+        assert!(
+            matches!(*error, OpenError::Format { found, supported: 2, .. } if found == format),
+            "{error}"
+        );
         assert!(error.to_string().ends_with(says), "{error}");
     }
 }

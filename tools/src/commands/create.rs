@@ -18,6 +18,7 @@ pub(crate) fn run(context: &Context, command: &Create) -> anyhow::Result<Outcome
         quantization: command.quantization,
     };
     let config = CollectionConfig::new(command.dim, metric, graph)?;
+    let config = CollectionConfig { durability: command.durability, ..config };
     context.catalogue.create(&name, config)?;
     let result = json!({ "collection": name.as_str(), "dim": command.dim, "metric": metric.name() });
     context

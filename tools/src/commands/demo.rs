@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::bail;
-use dehub_index::{Catalogue, Collection, Name, Quantization};
+use dehub_index::{Catalogue, Collection, Durability, Name, Quantization};
 use dehub_query::{Explanation, Query, Ranking, Settings, Source, explain, hubness};
 use serde_json::json;
 
@@ -125,6 +125,7 @@ fn prepare(
             ef_construction: 200,
             full_scan_threshold: 10_000,
             quantization: Quantization::DEFAULT,
+            durability: Durability::Strict,
         };
         create::run(context, &create)
     })?;

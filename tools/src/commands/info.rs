@@ -1,7 +1,9 @@
 //! `dehub info`.
 
 use dehub_api::calibration_value;
-use dehub_index::{Collection, Correction, FitInput, Name, PendingFit, SegmentInfo};
+use dehub_index::{
+    CatalogueError, Collection, Correction, FitInput, Name, PendingFit, SegmentInfo, WriterInfo,
+};
 use serde_json::{Value, json};
 
 use super::calibration::describe_calibration;
@@ -31,6 +33,7 @@ fn list(context: &Context) -> anyhow::Result<()> {
     for name in context.catalogue.names()? {
         let collection = match context.catalogue.get(&name) {
             Ok(collection) => collection,
+            Err(error @ CatalogueError::InUse { .. }) => return Err(error.into()),
             // One that does not open is no reason to hide the others.
             Err(error) => {
                 values.push(json!({ "collection": name.as_str(), "error": error.to_string() }));
@@ -100,7 +103,19 @@ fn to_json(name: &str, collection: &Collection) -> Value {
             "points": snapshot.quarantined().len(),
         },
         "live": snapshot.live_bank().map(policy_json),
+        "writer": writer_json(&collection.writer()),
         "bytes_on_disk": collection.bytes_on_disk(),
+    })
+}
+
+fn writer_json(info: &WriterInfo) -> Value {
+    json!({
+        "durability": info.durability.name(),
+        "waiting": info.waiting,
+        "waiting_max": info.waiting_max,
+        "commits": info.commits,
+        "syncs": info.syncs,
+        "failure": info.failure.as_ref().map(|failure| failure.cause.as_str()),
     })
 }
 
@@ -151,6 +166,10 @@ fn describe(name: &str, collection: &Collection) -> String {
         snapshot.sequence(),
         collection.bytes_on_disk() / 1024,
     );
+    text += &format!("  durability  {}\n", collection.writer().durability);
+    if let Some(failure) = &collection.writer().failure {
+        text += &format!("  writes      refused since a commit failed: {}\n", failure.cause);
+    }
     text += &segments(&snapshot.segment_infos());
     text += &describe_calibration(&snapshot);
     let banks = snapshot.banks().map(|bank| {

@@ -9,6 +9,7 @@ pub(crate) mod default;
 pub(crate) mod delete;
 pub(crate) mod demo;
 pub(crate) mod drift;
+pub(crate) mod durability;
 pub(crate) mod eval;
 mod exposure;
 pub(crate) mod fit;

@@ -8,6 +8,7 @@ mod filters;
 mod fitting;
 mod freezing;
 mod live;
+mod mending;
 mod preparing;
 mod serving;
 mod settings;

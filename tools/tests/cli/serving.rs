@@ -74,11 +74,29 @@ fn a_directory_that_is_served_is_refused_to_others_by_name() {
     dehub.ok(&["create", "x", "--dim", "2"]);
     let mut server = Server::start(&dehub);
     server.put("/collections/x/points", &json!({ "points": [{ "id": 1, "vector": [1, 0] }] }));
-    let ended = dehub.run(&["info", "x"]);
-    assert_eq!(ended.code, 1);
-    assert!(ended.stderr.contains("in use") || ended.stderr.contains("another process"), "{}", ended.stderr);
+    let process = format!("process {}", server.process.id());
+    for command in
+        [&["info", "x"][..], &["delete", "x"], &["create", "y", "--dim", "2"], &["serve", "--port", "0"]]
+    {
+        let ended = dehub.run(command);
+        assert_eq!(ended.code, 1);
+        for part in ["in use", &process, "dehub", "serve --port 0", "HTTP"] {
+            let is_server = command[0] == "serve" && part == "HTTP";
+            assert!(is_server || ended.stderr.contains(part), "{command:?}, {part}: {}", ended.stderr);
+        }
+    }
     assert_eq!(server.signal("-TERM"), Some(0));
     assert_eq!(dehub.json(&["info", "x"])["points"], 1);
+}
+
+#[test]
+fn a_command_that_reads_makes_no_data_directory() {
+    let dehub = Dehub::new();
+    for command in [&["info"][..], &["info", "x"], &["search", "x", "--id", "1"], &["delete", "x"]] {
+        let ended = dehub.run(command);
+        assert_eq!(ended.code, i32::from(command.len() > 1), "{}", ended.stderr);
+        assert!(!dehub.path("data").exists(), "{command:?}");
+    }
 }
 
 #[test]

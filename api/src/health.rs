@@ -1,0 +1,78 @@
+//! Whether the server lives, and whether it serves all it has. These answers have no frame, as with Qdrant, and need
+//! no thread of the engine: they come however busy that is.
+
+use std::collections::BTreeMap;
+
+use actix_web::HttpResponse;
+use actix_web::web::Data;
+use dehub_index::{Catalogue, CatalogueError, CollectionState};
+use serde::Serialize;
+
+use crate::edge::Edge;
+use crate::errors;
+
+#[derive(Serialize)]
+struct Alive {
+    status: &'static str,
+}
+
+#[derive(Serialize)]
+struct Ready {
+    status: &'static str,
+    collections: BTreeMap<String, CollectionReply>,
+}
+
+/// A collection as far as it serves.
+#[derive(Serialize)]
+struct CollectionReply {
+    /// `closed`, `opening`, `open`, `closing` or `failed`.
+    state: &'static str,
+    /// About which part of it is read, 0 to 1.
+    share: f64,
+    /// What is being read.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reading: Option<&'static str>,
+    /// Why it does not open, or takes no writes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    error: Option<String>,
+}
+
+/// `GET /healthz` and `GET /livez`: the process answers.
+pub(crate) async fn alive() -> HttpResponse {
+    HttpResponse::Ok().json(Alive { status: "ok" })
+}
+
+/// `GET /readyz`: 200 if every collection is open and takes writes, 503 with what is missing otherwise.
+pub(crate) async fn ready(edge: Data<Edge>) -> HttpResponse {
+    match readiness(edge.catalogue()) {
+        Ok(ready) if ready.status == "ok" => HttpResponse::Ok().json(ready),
+        Ok(ready) => HttpResponse::ServiceUnavailable().json(ready),
+        Err(error) => errors::catalogue(&error).response(),
+    }
+}
+
+fn readiness(catalogue: &Catalogue) -> Result<Ready, CatalogueError> {
+    let open = catalogue.open_ones();
+    let (mut is_degraded, mut is_opening) = (false, false);
+    let mut collections = BTreeMap::new();
+    for (name, state) in catalogue.states()? {
+        let reading =
+            if let CollectionState::Opening { phase, .. } = &state { Some(phase.name()) } else { None };
+        let failure = open.get(&name).and_then(|collection| collection.writer().failure);
+        let error = if let CollectionState::Failed { error } = &state {
+            Some(error.to_string())
+        } else {
+            failure.map(|failure| format!("takes no writes since a commit failed: {}", failure.cause))
+        };
+        is_degraded |= error.is_some();
+        is_opening |= !matches!(state, CollectionState::Open);
+        let reply = CollectionReply { state: state.name(), share: state.share(), reading, error };
+        collections.insert(name.into(), reply);
+    }
+    let status = match (is_degraded, is_opening) {
+        (true, _) => "degraded",
+        (false, true) => "opening",
+        (false, false) => "ok",
+    };
+    Ok(Ready { status, collections })
+}

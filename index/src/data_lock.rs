@@ -1,0 +1,210 @@
+//! The lock of a data directory: one server alone, or any number of commands.
+
+use std::fmt;
+use std::fs::{self, File, OpenOptions, TryLockError};
+use std::io;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::thread;
+use std::time::Duration;
+
+/// The file that is locked. What is in it means nothing.
+const FILE: &str = "LOCK";
+
+/// A command holds the lock alone for the moment in which it sweeps up, so others try again this often…
+const TRIES: u32 = 20;
+
+/// … and wait so long between.
+const PAUSE: Duration = Duration::from_millis(10);
+
+/// The longest command that is shown.
+const COMMAND_CHARS_MAX: usize = 120;
+
+/// What a process holds of the lock.
+#[derive(Debug, Default)]
+pub(crate) struct DataLock {
+    held: Mutex<Option<Held>>,
+}
+
+#[derive(Debug)]
+struct Held {
+    /// None where the system lets nothing be locked.
+    file: Option<File>,
+    is_exclusive: bool,
+}
+
+/// A process that has a data directory in use.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DataHolder {
+    /// Its number.
+    pub process: u32,
+    /// Its command with arguments, if the system tells it.
+    pub command: Option<String>,
+}
+
+impl fmt::Display for DataHolder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.command {
+            Some(command) => write!(f, "process {} (`{command}`)", self.process),
+            None => write!(f, "process {}", self.process),
+        }
+    }
+}
+
+/// Why the lock was not given.
+pub(crate) enum Refused {
+    /// Others hold it; none of them where the system does not tell.
+    Held(Vec<DataHolder>),
+    /// The file could not be opened or locked.
+    File(PathBuf, io::Error),
+}
+
+impl DataLock {
+    /// Takes the lock for this process alone. `sweep` is called with it.
+    pub(crate) fn exclude(&self, folder: &Path, sweep: impl FnOnce()) -> Result<(), Refused> {
+        let mut held = self.lock();
+        if held.as_ref().is_some_and(|held| held.is_exclusive) {
+            return Ok(());
+        }
+        // What it shares would be in its own way.
+        *held = None;
+        let path = folder.join(FILE);
+        let Some(file) = open(&path).map_err(|error| Refused::File(path.clone(), error))? else {
+            *held = Some(Held { file: None, is_exclusive: true });
+            return Ok(());
+        };
+        take(&path, || file.try_lock())?;
+        sweep();
+        *held = Some(Held { file: Some(file), is_exclusive: true });
+        Ok(())
+    }
+
+    /// Takes the lock together with others who share it, unless it is held already. If there is something to
+    /// sweep up and nobody else is there, `sweep` is called while that is so.
+    pub(crate) fn share(
+        &self,
+        folder: &Path,
+        is_littered: bool,
+        sweep: impl FnOnce(),
+    ) -> Result<(), Refused> {
+        let mut held = self.lock();
+        if held.is_some() {
+            return Ok(());
+        }
+        let path = folder.join(FILE);
+        let Some(file) = open(&path).map_err(|error| Refused::File(path.clone(), error))? else {
+            *held = Some(Held { file: None, is_exclusive: false });
+            return Ok(());
+        };
+        if is_littered && file.try_lock().is_ok() {
+            sweep();
+            file.unlock().map_err(|error| Refused::File(path.clone(), error))?;
+        }
+        take(&path, || file.try_lock_shared())?;
+        *held = Some(Held { file: Some(file), is_exclusive: false });
+        Ok(())
+    }
+
+    /// Whether this process has it.
+    pub(crate) fn is_held(&self) -> bool {
+        self.lock().is_some()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Option<Held>> {
+        self.held.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        // A child that inherited the file must not keep the lock.
+        if let Some(file) = &self.file {
+            _ = file.unlock();
+        }
+    }
+}
+
+/// The file, made if it can be; none where it is not there and cannot be.
+fn open(path: &Path) -> io::Result<Option<File>> {
+    let cannot_write = |error: &io::Error| {
+        matches!(error.kind(), io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem)
+    };
+    match OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path) {
+        Err(error) if cannot_write(&error) => {}
+        opened => return opened.map(Some),
+    }
+    match File::open(path) {
+        Err(error) if cannot_write(&error) || error.kind() == io::ErrorKind::NotFound => Ok(None),
+        opened => opened.map(Some),
+    }
+}
+
+/// Tries to lock, a few times. Where nothing can be locked, each store's own lock has to do.
+fn take(path: &Path, attempt: impl Fn() -> Result<(), TryLockError>) -> Result<(), Refused> {
+    for _ in 0..TRIES {
+        match attempt() {
+            Ok(()) => return Ok(()),
+            Err(TryLockError::WouldBlock) => thread::sleep(PAUSE),
+            Err(TryLockError::Error(error)) if error.kind() == io::ErrorKind::Unsupported => return Ok(()),
+            Err(TryLockError::Error(error)) => return Err(Refused::File(path.to_owned(), error)),
+        }
+    }
+    Err(Refused::Held(holders(path)))
+}
+
+/// Who holds a lock on a file, as the system's table of locks tells.
+fn holders(path: &Path) -> Vec<DataHolder> {
+    let (Ok(file), Ok(table)) = (fs::metadata(path), fs::read_to_string("/proc/locks")) else {
+        return Vec::new();
+    };
+    let mut holders: Vec<u32> =
+        table.lines().filter_map(|line| holder(line, file.dev(), file.ino())).collect();
+    holders.sort_unstable();
+    holders.dedup();
+    holders.into_iter().map(|process| DataHolder { process, command: command(process) }).collect()
+}
+
+/// The process of a line such as `1: FLOCK  ADVISORY  WRITE 4321 08:01:1234 0 EOF`, if it is about this file. A line
+/// of one that waits has `->` after the number.
+fn holder(line: &str, device: u64, inode: u64) -> Option<u32> {
+    let fields: Vec<&str> = line.split_whitespace().collect();
+    let [_, "FLOCK", _, _, process, file, ..] = fields.as_slice() else { return None };
+    let major = (device >> 8) & 0xfff | (device >> 32) & !0xfff;
+    let minor = device & 0xff | (device >> 12) & !0xff;
+    (*file == format!("{major:02x}:{minor:02x}:{inode}")).then(|| process.parse().ok())?
+}
+
+/// The command of a process.
+fn command(process: u32) -> Option<String> {
+    let bytes = fs::read(format!("/proc/{process}/cmdline")).ok()?;
+    let text = String::from_utf8_lossy(&bytes);
+    let words = text.split('\0').filter(|word| !word.is_empty()).collect::<Vec<_>>().join(" ");
+    let visible = words.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c });
+    let cut: String = visible.take(COMMAND_CHARS_MAX).collect();
+    (!cut.is_empty()).then_some(cut)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_of_the_table_of_locks_tells_its_process() {
+        let line = "12: FLOCK  ADVISORY  WRITE 4321 08:01:1234 0 EOF";
+        assert_eq!(holder(line, 0x801, 1234), Some(4321));
+        let others = [
+            "12: FLOCK  ADVISORY  WRITE 4321 08:02:1234 0 EOF",
+            "12: FLOCK  ADVISORY  WRITE 4321 08:01:1235 0 EOF",
+            "12: POSIX  ADVISORY  WRITE 4321 08:01:1234 0 EOF",
+            "12: -> FLOCK  ADVISORY  WRITE 4321 08:01:1234 0 EOF",
+            "12: FLOCK",
+            "",
+        ];
+        for line in others {
+            assert_eq!(holder(line, 0x801, 1234), None, "{line}");
+        }
+        // Device numbers above 255 are spread over the 64 bits.
+        assert_eq!(holder("1: FLOCK ADVISORY READ 7 103:1000:5 0 EOF", 0x0100_0000 | 0x1_0300, 5), Some(7));
+    }
+}
