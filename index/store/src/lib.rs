@@ -30,6 +30,7 @@
 mod batch;
 mod directory;
 mod error;
+mod fail_point;
 mod family;
 mod rocks;
 mod scan;
@@ -38,7 +39,8 @@ mod view;
 
 pub use batch::{BATCH_BYTES_MAX, Batch};
 pub use error::{Blame, CheckpointError, CommitError, CompactError, Holder, OpenError, ReadError};
+pub use fail_point::FailPoint;
 pub use family::Family;
 pub use scan::{Row, Scan, prefix_end};
-pub use store::{Durability, Store};
+pub use store::{Counts, Durability, Store};
 pub use view::{OwnedView, View};

@@ -6,13 +6,13 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use crate::directory::{self, Contents};
 use crate::rocks::{self, Database, EngineError, FamilyHandle, Fault, Mode, Snapshot};
 use crate::{
-    BATCH_BYTES_MAX, Batch, CheckpointError, CommitError, CompactError, Family, OpenError, OwnedView,
-    ReadError, Scan, View, prefix_end,
+    BATCH_BYTES_MAX, Batch, CheckpointError, CommitError, CompactError, FailPoint, Family, OpenError,
+    OwnedView, ReadError, Scan, View, prefix_end,
 };
 
 /// What a commit survives.
@@ -25,6 +25,15 @@ pub enum Durability {
     Relaxed,
 }
 
+/// What a store has done since it was opened.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Batches that were written.
+    pub commits: u64,
+    /// Times the log was synced for a caller: strict commits, and calls of [`Store::sync`].
+    pub syncs: u64,
+}
+
 /// Durable ordered bytes in a directory that this process holds alone.
 ///
 /// Shared by reference between threads: reads never wait for commits, and concurrent commits are ordered by the store.
@@ -35,6 +44,8 @@ pub struct Store {
     /// Set for good by the first failed write. What the log holds from then on is unknown, so nothing may be put
     /// after it.
     poisoned: AtomicBool,
+    commits: AtomicU64,
+    syncs: AtomicU64,
 }
 
 impl Store {
@@ -65,7 +76,14 @@ impl Store {
         let path = fs::canonicalize(path).map_err(|error| refused(path, &error))?;
         let database =
             rocks::open(&path, families, mode).map_err(|error| open_error(&path, families, error))?;
-        Ok(Store { database, path, families: families.to_vec(), poisoned: AtomicBool::new(false) })
+        Ok(Store {
+            database,
+            path,
+            families: families.to_vec(),
+            poisoned: AtomicBool::new(false),
+            commits: AtomicU64::new(0),
+            syncs: AtomicU64::new(0),
+        })
     }
 
     /// The directory, as an absolute path without links.
@@ -125,13 +143,29 @@ impl Store {
             Durability::Strict => true,
             Durability::Relaxed => false,
         };
-        rocks::write(&self.database, writes, synced).map_err(|error| self.poison(error))
+        FailPoint::BeforeCommit.reach();
+        rocks::write(&self.database, writes, synced).map_err(|error| self.poison(error))?;
+        self.commits.fetch_add(1, Ordering::Relaxed);
+        FailPoint::AfterCommit.reach();
+        if synced {
+            self.syncs.fetch_add(1, Ordering::Relaxed);
+            FailPoint::AfterSync.reach();
+        }
+        Ok(())
     }
 
     /// Makes every earlier commit survive a power cut. Fails, and poisons, as a commit does.
     pub fn sync(&self) -> Result<(), CommitError> {
         self.refuse_if_poisoned()?;
-        rocks::sync_log(&self.database).map_err(|error| self.poison(error))
+        rocks::sync_log(&self.database).map_err(|error| self.poison(error))?;
+        self.syncs.fetch_add(1, Ordering::Relaxed);
+        FailPoint::AfterSync.reach();
+        Ok(())
+    }
+
+    /// How often this store has committed and synced since it was opened.
+    pub fn counts(&self) -> Counts {
+        Counts { commits: self.commits.load(Ordering::Relaxed), syncs: self.syncs.load(Ordering::Relaxed) }
     }
 
     /// Whether a write failed, so that commits are refused.
@@ -159,7 +193,9 @@ impl Store {
             | Fault::Mismatch
             | Fault::Other => failed(error.into_string()),
         })?;
-        directory::sync_parent(into).map_err(|error| failed(error.to_string()))
+        directory::sync_parent(into).map_err(|error| failed(error.to_string()))?;
+        FailPoint::CheckpointMade.reach();
+        Ok(())
     }
 
     /// The length of all files of the store, its log included.
@@ -171,8 +207,11 @@ impl Store {
     /// Rewrites the table files without what was deleted or replaced. Blocks until done, which takes as long as
     /// reading and writing the whole store; reads and commits go on.
     pub fn compact(&self) -> Result<(), CompactError> {
+        FailPoint::CompactBegun.reach();
         rocks::compact(&self.database, &self.families)
-            .map_err(|error| CompactError::Failed { path: self.path.clone(), cause: error.into_string() })
+            .map_err(|error| CompactError::Failed { path: self.path.clone(), cause: error.into_string() })?;
+        FailPoint::CompactDone.reach();
+        Ok(())
     }
 
     pub(crate) fn get_at(

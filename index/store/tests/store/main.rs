@@ -2,6 +2,8 @@
 
 mod committing;
 mod crashing;
+#[cfg(debug_assertions)]
+mod fail_points;
 mod model;
 mod opening;
 mod reading;
