@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 
 use actix_web::web;
+use dehub_backup::Repository;
 use dehub_index::{Catalogue, CatalogueError, Collection, FitProgress, GraphBuild, Name};
 use dehub_query::calibrate_if_due;
 use serde_json::Value;
@@ -40,6 +41,8 @@ pub(crate) struct Edge {
     /// Collections whose graph could not be built; only a write tries again.
     given_up: Arc<Mutex<HashSet<Name>>>,
     jobs: Jobs,
+    /// Where backups are kept, if the operator named a place.
+    backups: Option<Arc<Repository>>,
     /// Collections whose pending fits were resumed, if they had some.
     resumed: Mutex<HashSet<Name>>,
     // INVARIANT: the last field, so that it is dropped when the collections are closed.
@@ -109,9 +112,19 @@ impl Edge {
             building: Arc::default(),
             given_up: Arc::default(),
             jobs: Jobs::default(),
+            backups: None,
             resumed: Mutex::default(),
             open,
         }
+    }
+
+    /// The same, with a place for backups.
+    pub(crate) fn with_backups(self, backups: Option<Arc<Repository>>) -> Edge {
+        Edge { backups, ..self }
+    }
+
+    pub(crate) fn backups(&self) -> Option<&Arc<Repository>> {
+        self.backups.as_ref()
     }
 
     pub(crate) fn catalogue(&self) -> &Catalogue {
@@ -135,6 +148,21 @@ impl Edge {
         work: impl FnOnce(&Collection, &FitProgress) -> Result<Value, Unfinished> + Send + 'static,
     ) -> Result<u64, Problem> {
         self.jobs.start(purpose, Arc::clone(collection), self.open.clone(), work)
+    }
+
+    /// Begins a job that holds no collection all the time.
+    pub(crate) fn start_alone(
+        &self,
+        purpose: Purpose,
+        work: impl FnOnce(u64, &FitProgress) -> Result<Value, Unfinished> + Send + 'static,
+    ) -> Result<u64, Problem> {
+        self.jobs.start_alone(purpose, self.open.clone(), work)
+    }
+
+    /// Forgets what is known of a collection that became another one.
+    pub(crate) fn forget(&self, name: &Name) {
+        locked(&self.resumed).remove(name);
+        locked(&self.given_up).remove(name);
     }
 
     /// Lets the fits go on, as jobs, that were under way when the collection was last closed.
@@ -161,7 +189,7 @@ impl Edge {
     pub(crate) fn delete(&self, name: &Name) -> Result<(), CatalogueError> {
         self.jobs.cancel_all(name);
         self.catalogue.delete(name)?;
-        locked(&self.resumed).remove(name);
+        self.forget(name);
         Ok(())
     }
 

@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 
 use actix_web::dev::{Server as HttpServer, ServerHandle, Service};
 use actix_web::{App, rt, web};
+use dehub_backup::{BackupError, Repository};
 use dehub_index::Catalogue;
 
 use crate::edge::Edge;
@@ -42,6 +43,8 @@ pub struct ServerConfig {
     pub body_limit_bytes: usize,
     /// Threads that read and write sockets; 0 for one a core.
     pub workers: usize,
+    /// Where backups are kept: a directory, or the URL of an object store. Without it there are none.
+    pub backups: Option<String>,
 }
 
 impl Default for ServerConfig {
@@ -51,6 +54,7 @@ impl Default for ServerConfig {
             port: PORT,
             body_limit_bytes: BODY_LIMIT_BYTES,
             workers: 0,
+            backups: None,
         }
     }
 }
@@ -75,6 +79,9 @@ pub enum ServeError {
         /// The system's words.
         source: io::Error,
     },
+    /// The place for backups cannot be one.
+    #[error(transparent)]
+    Backups(#[from] BackupError),
     /// Serving ended with an error.
     #[error("the server stopped: {0}")]
     Run(#[source] io::Error),
@@ -121,7 +128,8 @@ impl Server {
         let (open, closed) = channel();
         let live = Arc::new(Live::new());
         let edge = Edge::new(Arc::clone(&catalogue), Arc::clone(&live), config.body_limit_bytes, open);
-        let edge = web::Data::new(edge);
+        let backups = config.backups.as_deref().map(Repository::open).transpose()?.map(Arc::new);
+        let edge = web::Data::new(edge.with_backups(backups));
         let jobs = edge.jobs().clone();
         let app = move || {
             App::new()

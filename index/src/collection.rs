@@ -302,7 +302,7 @@ fn snapshot(store: &Arc<Store>, state: &State) -> Snapshot {
 const STORE: &str = "store-";
 
 /// The store of a collection; where there is none, a path that does not exist.
-fn store_path(collection: &Path) -> PathBuf {
+pub(crate) fn store_path(collection: &Path) -> PathBuf {
     let folders = fs::read_dir(collection).into_iter().flatten().flatten().map(|entry| entry.path());
     let is_store = |path: &PathBuf| {
         path.file_name().and_then(|name| name.to_str()).is_some_and(|name| name.starts_with(STORE))

@@ -8,8 +8,10 @@
 mod alarm;
 mod background;
 mod bank;
+mod beside;
 mod calibration;
 mod catalogue;
+mod checkpoint;
 mod code_scan;
 mod collection;
 mod config;
@@ -30,6 +32,7 @@ mod point;
 mod progress;
 mod quarantine;
 mod record;
+mod restore;
 mod row_set;
 mod scan;
 mod scope;
@@ -45,7 +48,8 @@ mod write;
 pub use alarm::{HubAlarm, HubRule, PointAlarm};
 pub use bank::{BANK_ENTRIES_MAX, BankInfo, BankUpdate, EntryInput, EntrySelector, WEIGHT_MAX};
 pub use calibration::{Calibrated, Calibration, CalibrationSubject, Cost, Step, cost_among, machine};
-pub use catalogue::{Catalogue, CatalogueError};
+pub use catalogue::{CLOSE_WITHIN, Catalogue, CatalogueError};
+pub use checkpoint::{Checkpoint, CheckpointError, CheckpointInfo};
 pub use code_scan::Sought;
 pub use collection::Collection;
 pub use config::{
@@ -62,6 +66,7 @@ pub use point::{BATCH_POINTS_MAX, Point, PointInput, Receipt, TEXT_BYTES_MAX, Up
 pub use progress::FitProgress;
 pub use quarantine::HeldPoint;
 pub use record::DamagedRecord;
+pub use restore::{Adopted, Incoming, RestoreError};
 pub use scan::{Answer, Question, Variant};
 pub use scope::{Deadline, Scope, TimeUp};
 pub use scored::{PointScorer, Scored, ScoredAnswer};
@@ -73,4 +78,4 @@ pub use walk::Walked;
 pub use write::FitInput;
 
 pub use dehub_normalize::Growth;
-pub use dehub_store::Blame;
+pub use dehub_store::{Blame, FailPoint};

@@ -7,9 +7,11 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use dehub_store::FailPoint;
+use dehub_store::{FailPoint, Store};
 
 use crate::beside::{self, Beside};
+use crate::collection::store_path;
+use crate::record::FAMILIES;
 use crate::{Blame, Catalogue, CatalogueError, Collection, Name, OpenError};
 
 /// How the name of a folder starts whose collection is being replaced.
@@ -77,7 +79,7 @@ impl Catalogue {
     /// Makes room for a collection that is to have the name `name`. Only if it `replaces` one may the name be
     /// taken.
     pub fn receive(&self, name: &Name, replaces: bool) -> Result<Incoming, RestoreError> {
-        let collections = self.collections_folder();
+        let collections = self.folder().join("collections");
         recover(&collections);
         beside::sweep(&collections);
         if !replaces && collections.join(name.as_str()).exists() {
@@ -104,14 +106,22 @@ impl Catalogue {
             if exists && !replaces {
                 return Err(self.taken(&name));
             }
-            swap(path, folder.path(), &name, exists).map_err(file(path))?;
+            // Taking the store's lock, so that a collection that another process has open stays. One that is
+            // damaged does not open, and may go all the same.
+            let held = match Store::open(&store_path(path), &FAMILIES) {
+                Err(error @ dehub_store::OpenError::InUse { .. }) => {
+                    return Err(CatalogueError::from(OpenError::from(error)).into());
+                }
+                held => held.ok(),
+            };
+            let old = swap(path, folder.path(), &name, exists).map_err(file(path))?;
+            drop(held);
+            if let Err(error) = remove(&old) {
+                tracing::warn!(path = %old.display(), %error, "what was replaced is not removed yet");
+            }
             Ok(exists)
         })??;
         Ok(Adopted { sequence, points, replaced })
-    }
-
-    fn collections_folder(&self) -> PathBuf {
-        self.folder().join("collections")
     }
 
     fn taken(&self, name: &Name) -> RestoreError {
@@ -119,15 +129,15 @@ impl Catalogue {
     }
 }
 
-/// Puts the folder `new` in the place of `path`.
-fn swap(path: &Path, new: &Path, name: &Name, exists: bool) -> io::Result<()> {
+/// Puts the folder `new` in the place of `path`; gives where the old one is now, if there was one.
+fn swap(path: &Path, new: &Path, name: &Name, exists: bool) -> io::Result<PathBuf> {
     let collections = path.parent().unwrap_or(path);
     let old = collections.join(format!("{REPLACED}{name}"));
     if !exists {
         fs::rename(new, path)?;
         beside::sync(collections)?;
         FailPoint::RestoreRenamed.reach();
-        return Ok(());
+        return Ok(old);
     }
     // Held over both renames, so that nobody takes what they see between them for a leftover.
     let lock = beside::lock(path)?;
@@ -140,10 +150,7 @@ fn swap(path: &Path, new: &Path, name: &Name, exists: bool) -> io::Result<()> {
     beside::sync(collections)?;
     FailPoint::RestoreRenamed.reach();
     drop(lock);
-    if let Err(error) = remove(&old) {
-        tracing::warn!(path = %old.display(), %error, "what was replaced is not removed yet");
-    }
-    Ok(())
+    Ok(old)
 }
 
 /// Ends what a crash left of a replacement: brings a collection back whose new self did not get its name, and

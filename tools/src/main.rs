@@ -60,6 +60,8 @@ fn run(cli: Cli) -> anyhow::Result<Outcome> {
         Command::Drift(command) => commands::drift::run(&context, &command),
         Command::Info(command) => commands::info::run(&context, &command),
         Command::Delete(command) => commands::delete::run(&context, &command),
+        Command::Backup(command) => commands::backup::run(&context, &command),
+        Command::Restore(command) => commands::restore::run(&context, &command),
         Command::Serve(command) => commands::serve::run(&context, command),
         Command::Demo(command) => commands::demo::run(&context, &command),
     }

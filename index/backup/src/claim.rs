@@ -7,10 +7,10 @@ use crate::BackupError;
 use crate::objects::Marker;
 
 /// Objects of a claim that was not renewed for so long belong to a process that died.
-pub(crate) const DEAD: Duration = Duration::from_hours(24);
+pub(crate) const DEAD: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// How often a claim that is marked by an object is renewed.
-const RENEW: Duration = Duration::from_mins(10);
+const RENEW: Duration = Duration::from_secs(10 * 60);
 
 /// What a claim is for. Any number may use objects at a time, or one may sweep them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -76,7 +76,8 @@ impl Place for Directory {
     fn create(&self, key: &str, bytes: &[u8]) -> Result<bool, BackupError> {
         let path = self.path(key);
         let temporary = Directory::beside(&path)?;
-        let made = write(&temporary, bytes).map_err(file(&temporary)).and_then(|()| exclusive(&temporary, &path));
+        let made =
+            write(&temporary, bytes).map_err(file(&temporary)).and_then(|()| exclusive(&temporary, &path));
         _ = fs::remove_file(&temporary);
         let made = made?;
         if made {
@@ -139,7 +140,8 @@ impl Place for Directory {
         let folder = self.path(collection);
         make(&folder)?;
         let path = folder.join(LOCK);
-        let lock = OpenOptions::new().create(true).truncate(false).write(true).open(&path).map_err(file(&path))?;
+        let lock =
+            OpenOptions::new().create(true).truncate(false).write(true).open(&path).map_err(file(&path))?;
         let locked = match purpose {
             // A sweep does not take long.
             Purpose::Use => lock.lock_shared(),

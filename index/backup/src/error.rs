@@ -16,7 +16,9 @@ pub enum BackupError {
         reason: String,
     },
     /// A collection's name that is no name of a folder.
-    #[error("no backups are kept under the name {found:?}: wanted 1 to 200 characters, no slash, no dot in front")]
+    #[error(
+        "no backups are kept under the name {found:?}: wanted 1 to 200 characters, no slash, no dot in front"
+    )]
     Collection {
         /// What was given.
         found: String,
@@ -77,12 +79,10 @@ pub enum BackupError {
         supported: u32,
     },
     /// An object is missing or not what was stored.
-    #[error("{repository}: the file {file} of backup {backup} of `{collection}` is damaged: {reason} ({object})")]
+    #[error("{repository}: the file {file} of backup {backup} is damaged: {reason} ({object})")]
     Object {
         /// The repository.
         repository: String,
-        /// The collection.
-        collection: String,
         /// The backup.
         backup: String,
         /// The file's path in the collection.

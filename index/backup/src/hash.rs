@@ -50,13 +50,3 @@ pub(crate) fn read(
         sink(&buffer[..filled])?;
     }
 }
-
-/// Measures a file.
-pub(crate) fn measure(path: &Path) -> Result<Content, BackupError> {
-    let mut meter = Meter::default();
-    read(path, |piece| {
-        meter.take(piece);
-        Ok(())
-    })?;
-    Ok(meter.content())
-}

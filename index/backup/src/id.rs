@@ -22,8 +22,7 @@ impl BackupId {
     /// A backup made at `seconds` since 1970; `copy` counts from 1.
     pub(crate) fn new(seconds: u64, sequence: u64, copy: u32) -> BackupId {
         let time = utc(seconds);
-        let text =
-            if copy == 1 { format!("{time}-{sequence}") } else { format!("{time}-{sequence}-{copy}") };
+        let text = if copy == 1 { format!("{time}-{sequence}") } else { format!("{time}-{sequence}-{copy}") };
         BackupId { text, sequence, copy }
     }
 

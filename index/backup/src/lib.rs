@@ -26,5 +26,5 @@ mod sweep;
 pub use error::BackupError;
 pub use id::BackupId;
 pub use manifest::{About, FORMAT};
-pub use repository::{BackupInfo, Checked, Fetched, Listing, Progress, Repository, Step, StoreOptions, Stored};
+pub use repository::{BackupInfo, Checked, Listing, Progress, Repository, Step, StoreOptions, Stored};
 pub use sweep::Swept;

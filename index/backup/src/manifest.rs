@@ -132,11 +132,7 @@ fn checked_body(text: &str) -> Result<&str, String> {
         rest.len().checked_sub(HASH_LEN).and_then(|at| rest.split_at_checked(at)).ok_or_else(cut)?;
     let body = rest.strip_suffix(BEFORE_HASH).ok_or_else(|| "it has no checksum at its end".to_owned())?;
     let wanted = blake3::hash(body.as_bytes()).to_hex();
-    if wanted.as_str() == found {
-        Ok(body)
-    } else {
-        Err(format!("its checksum is {found}, wanted {wanted}"))
-    }
+    if wanted.as_str() == found { Ok(body) } else { Err(format!("its checksum is {found}, wanted {wanted}")) }
 }
 
 fn check_files(files: &[FileEntry]) -> Result<(), String> {
@@ -239,7 +235,9 @@ mod tests {
 
     #[test]
     fn a_path_that_leaves_the_folder_is_refused() {
-        for path in ["", "/etc/passwd", "../x", "a/../../x", "a//b", "a/", "./a", "a\\..\\b", "a\0b", "..", "a/."] {
+        for path in
+            ["", "/etc/passwd", "../x", "a/../../x", "a//b", "a/", "./a", "a\\..\\b", "a\0b", "..", "a/."]
+        {
             assert!(reason(refused(&manifest(&["b", path]))).contains("path"), "{path:?}");
         }
         assert!(reason(refused(&manifest(&[&"a/".repeat(600), "b"]))).contains("path"));

@@ -3,14 +3,15 @@
 use std::collections::VecDeque;
 use std::fmt::Display;
 use std::future::Future;
-use std::ops::Range;
+use std::ops::{Deref, Range};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use object_store::path::{Path as ObjectPath, PathPart};
 use object_store::{
-    Error, ObjectMeta, ObjectStore, ObjectStoreExt, PutMode, PutPayload, WriteMultipart, memory, parse_url_opts,
+    Error, ObjectMeta, ObjectStore, ObjectStoreExt, PutMode, PutPayload, WriteMultipart, memory,
+    parse_url_opts,
 };
 use tokio::runtime::{Builder, Runtime};
 
@@ -39,8 +40,25 @@ const SETTINGS: [&str; 3] = ["AWS_", "AZURE_", "GOOGLE_"];
 pub(crate) struct Objects {
     store: Arc<dyn ObjectStore>,
     prefix: ObjectPath,
-    runtime: Arc<Runtime>,
+    runtime: Arc<Own>,
     location: Arc<str>,
+}
+
+/// A runtime that may be dropped anywhere, also by a thread of another one.
+struct Own(Option<Runtime>);
+
+impl Deref for Own {
+    type Target = Runtime;
+
+    fn deref(&self) -> &Runtime {
+        self.0.as_ref().expect("it is there until it is dropped")
+    }
+}
+
+impl Drop for Own {
+    fn drop(&mut self) {
+        self.0.take().into_iter().for_each(Runtime::shutdown_background);
+    }
 }
 
 impl Objects {
@@ -62,7 +80,7 @@ impl Objects {
 
     fn new(store: Arc<dyn ObjectStore>, prefix: ObjectPath, location: &str) -> Result<Objects, BackupError> {
         let runtime = Builder::new_current_thread().enable_all().build();
-        let runtime = Arc::new(runtime.map_err(|error| unusable(location, &error))?);
+        let runtime = Arc::new(Own(Some(runtime.map_err(|error| unusable(location, &error))?)));
         Ok(Objects { store, prefix, runtime, location: location.into() })
     }
 
@@ -132,7 +150,11 @@ impl Objects {
             watch(piece.len() as u64)
         });
         let checked = sent.and_then(|()| {
-            if meter.content() == content { Ok(()) } else { Err(BackupError::Changed { path: source.to_owned() }) }
+            if meter.content() == content {
+                Ok(())
+            } else {
+                Err(BackupError::Changed { path: source.to_owned() })
+            }
         });
         match checked {
             Ok(()) => self.done(key, upload.finish()).map(drop),

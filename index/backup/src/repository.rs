@@ -39,7 +39,6 @@ pub struct StoreOptions {
 
 /// A step of a backup or a restore.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[non_exhaustive]
 pub enum Step {
     /// Bytes were read, sent or received.
     Moved,
@@ -86,13 +85,6 @@ pub struct Stored {
     pub bytes_linked: u64,
     /// Bytes that an earlier backup had.
     pub bytes_shared: u64,
-}
-
-/// A backup that was fetched.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Fetched {
-    /// The backup.
-    pub info: BackupInfo,
 }
 
 /// The backups of a collection.
@@ -188,8 +180,13 @@ impl Repository {
         }
         self.place.settle(&format!("{collection}/objects"))?;
         work.tell(Step::Moved)?;
-        let mut manifest =
-            Manifest { format: FORMAT, collection: collection.to_owned(), created: now(), about, files: entries };
+        let mut manifest = Manifest {
+            format: FORMAT,
+            collection: collection.to_owned(),
+            created: now(),
+            about,
+            files: entries,
+        };
         let id = self.write_manifest(&mut manifest)?;
         // The backup is there: there is nothing left to stop.
         _ = work.tell(Step::ManifestWritten);
@@ -220,7 +217,8 @@ impl Repository {
             counted.shared += content.bytes;
             return Ok(entry);
         }
-        let moved = self.place.store(&key, source, content, options.link, &mut |bytes| work.advance(bytes))?;
+        let moved =
+            self.place.store(&key, source, content, options.link, &mut |bytes| work.advance(bytes))?;
         match moved {
             Moved::Copied => counted.copied += content.bytes,
             Moved::Linked => counted.linked += content.bytes,
@@ -269,6 +267,12 @@ impl Repository {
         Ok(listing)
     }
 
+    /// Tells of a backup, the newest if none is named, by its manifest alone.
+    pub fn describe(&self, collection: &str, backup: Option<&BackupId>) -> Result<BackupInfo, BackupError> {
+        let (id, manifest) = self.find(collection, backup)?;
+        Ok(info(id, &manifest))
+    }
+
     /// Copies a backup, the newest if none is named, to the folder `into`, which is made or empty, and syncs
     /// it. The length and the hash of each file are compared with the manifest's as it is copied; on an error
     /// `into` holds a part of it.
@@ -278,7 +282,7 @@ impl Repository {
         backup: Option<&BackupId>,
         into: &Path,
         watcher: &mut Watcher<'_>,
-    ) -> Result<Fetched, BackupError> {
+    ) -> Result<BackupInfo, BackupError> {
         let (id, manifest) = self.find(collection, backup)?;
         // Whoever may only read can make no claim, and needs none but while somebody sweeps.
         let mut claim = self.place.claim(collection, Purpose::Use).ok();
@@ -307,7 +311,7 @@ impl Repository {
             work.tell(Step::Moved)?;
         }
         folders.iter().try_for_each(|folder| sync(folder))?;
-        Ok(Fetched { info: info(id, &manifest) })
+        Ok(info(id, &manifest))
     }
 
     /// Reads a backup, the newest if none is named, and compares everything with its manifest.
@@ -345,7 +349,6 @@ impl Repository {
         let key = object_key(collection, entry);
         let damaged = |reason: String| BackupError::Object {
             repository: self.location.clone(),
-            collection: collection.to_owned(),
             backup: id.to_string(),
             file: entry.path.clone(),
             object: key.clone(),
@@ -380,11 +383,7 @@ impl Repository {
     }
 
     /// The manifest of a backup, or of the newest.
-    fn find(
-        &self,
-        collection: &str,
-        backup: Option<&BackupId>,
-    ) -> Result<(BackupId, Manifest), BackupError> {
+    fn find(&self, collection: &str, backup: Option<&BackupId>) -> Result<(BackupId, Manifest), BackupError> {
         check_name(collection)?;
         let id = match backup {
             Some(id) => id.clone(),
