@@ -117,7 +117,10 @@ impl Repository {
         if location.is_empty() {
             return Err(refused("wanted a directory or a URL".to_owned()));
         }
-        if !location.contains("://") && !location.starts_with("file:") {
+        if location.starts_with("file:") && !location.starts_with("file:///") {
+            return Err(refused("wanted file:///PATH".to_owned()));
+        }
+        if !location.contains("://") {
             return Ok(Repository::in_directory(Path::new(location)));
         }
         let url = location.parse().map_err(|error| refused(format!("{error}")))?;

@@ -34,10 +34,9 @@ fn any_bit_flipped_any_end_cut_off_and_any_file_missing_is_found_and_named() {
     for (name, held) in &everything {
         let path = work.path().join(name);
         let is_manifest = name.ends_with(".json");
-        let is_named = |error: &BackupError| match error {
-            BackupError::Object { object, .. } => !is_manifest && object == name,
-            BackupError::Manifest { backup, .. } => is_manifest && name.contains(backup),
-            _ => false,
+        let is_named = |error: &BackupError| {
+            matches!(error, BackupError::Object { object, .. } if !is_manifest && object == name)
+                || matches!(error, BackupError::Manifest { backup, .. } if is_manifest && name.contains(backup))
         };
         for at in 0..held.len() {
             let mut flipped = held.clone();
