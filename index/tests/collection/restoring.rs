@@ -123,7 +123,7 @@ fn a_checkpoint_made_under_writes_is_the_collection_at_its_sequence() {
 fn answers(snapshot: &Snapshot, vectors: &[Vec<f32>]) -> Vec<Vec<(u32, u32)>> {
     let config = snapshot.config();
     let correction = snapshot.correction("IS(beta=20)").expect("it is there");
-    let terms = correction.columns().iter().map(|column| (&**column, 1.0));
+    let terms = correction.columns().iter().map(|column| (column, 1.0));
     let variants = [Variant::raw(), Variant::new(terms)];
     let query = |vector: &Vec<f32>| Vector::new(vector, config.dim, config.metric).expect("a good vector");
     let vectors: Vec<Vector> = vectors.iter().map(query).collect();

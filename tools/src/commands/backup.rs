@@ -88,7 +88,7 @@ fn store(
             }
             // The backup is there; the next one prunes.
             Err(error @ BackupError::Busy { .. }) => {
-                context.output.note(format!("nothing was removed: {error}"))
+                context.output.note(format!("nothing was removed: {error}"));
             }
             Err(error) => return Err(error.into()),
         }
