@@ -261,6 +261,12 @@ impl Collection {
         Ok(outcome)
     }
 
+    /// Where in `folder` the store is to be when the collection is restored there: a name that none had before.
+    pub(crate) fn restored_store(&self, folder: &Path) -> PathBuf {
+        let number = RandomState::new().build_hasher().finish();
+        folder.join(format!("{STORE}{:016x}-{number:016x}", self.lock().identity))
+    }
+
     pub(crate) fn publish(&self, state: &State) {
         self.published.store(Arc::new(snapshot(&self.store, state)));
     }

@@ -99,7 +99,11 @@ impl Catalogue {
         let opened = Collection::open(folder.path()).map_err(RestoreError::Unfit)?;
         let snapshot = opened.snapshot();
         let (sequence, points) = (snapshot.sequence(), snapshot.len());
+        // INVARIANT: the store's folder has a name that no other had, so that the store of the one that is replaced,
+        // as long as anybody has it open, can neither be in its way nor remove its files, which have names alike.
+        let (store, renamed) = (opened.store.path().to_owned(), opened.restored_store(folder.path()));
         drop((snapshot, opened));
+        fs::rename(&store, &renamed).map_err(file(&store))?;
         beside::sync_all(folder.path()).map_err(file(folder.path()))?;
         let replaced = self.with_closed(&name, |path| {
             let exists = path.exists();

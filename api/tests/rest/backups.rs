@@ -126,7 +126,10 @@ fn a_server_without_a_place_for_backups_says_so() {
         ("POST", "/collections/c/restore"),
         ("DELETE", "/collections/c/backups/20000101T000000Z-1"),
     ] {
-        let reply = served.send(method, path, None, None);
+        let reply = match method {
+            "POST" => served.json(method, path, &json!({})),
+            _ => served.send(method, path, None, None),
+        };
         assert_eq!((reply.status, &reply.body["code"]), (409, &json!("no_backups")), "{method} {path}");
     }
     let config = ServerConfig { backups: Some("ftp://there".to_owned()), ..config() };

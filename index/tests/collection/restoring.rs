@@ -200,6 +200,9 @@ fn a_collection_is_replaced_only_if_that_is_asked_for_and_by_a_whole_one() {
     assert_eq!(shown(&Catalogue::new(folder.path()), "x"), old);
 }
 
+/// A step, the folders there are after it with what they hold, and what must be served then.
+type Step<'a> = (&'a str, &'a [(&'a str, &'a Path)], &'a Dump);
+
 #[test]
 fn a_replacement_that_is_cut_off_anywhere_leaves_the_old_collection_or_the_new() {
     let folder = tempfile::tempdir().expect("a folder for the test");
@@ -212,8 +215,7 @@ fn a_replacement_that_is_cut_off_anywhere_leaves_the_old_collection_or_the_new()
     open().get(&name("x")).expect("there").delete(&ids(0..50)).expect("a delete");
     let new = shown(&open(), "x");
     copy(&collections.join("x"), &saved_new);
-    // What is on disk after each step, and what must be served then.
-    let steps: [(&str, &[(&str, &Path)], &Dump); 4] = [
+    let steps: [Step<'_>; 4] = [
         ("fetched", &[("x", &saved_old), (".restoring-x.00ff", &saved_new)], &old),
         ("renamed away", &[(".replaced-x", &saved_old), (".restoring-x.00ff", &saved_new)], &old),
         ("in its place", &[("x", &saved_new), (".replaced-x", &saved_old)], &new),
@@ -230,6 +232,7 @@ fn a_replacement_that_is_cut_off_anywhere_leaves_the_old_collection_or_the_new()
         assert_eq!(&shown(&catalogue, "x"), wanted, "{step}");
         drop(catalogue.receive(&name("z"), false).expect("room"));
         assert!(hidden(folder.path()).is_empty(), "{step}: {:?}", hidden(folder.path()));
+        drop(catalogue);
         // Asked for without a look at the names first.
         lay_out();
         assert_eq!(&shown(&open(), "x"), wanted, "{step}");

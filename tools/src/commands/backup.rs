@@ -67,17 +67,16 @@ fn store(
     let stored = stored?;
     let mut value = json!({ "collection": name.as_str(), "repository": repository.location() });
     let info = &stored.info;
+    let about = &info.about;
+    let whole = format!("{} points at sequence {}", about.points, about.sequence);
+    let parts = [stored.bytes_copied, stored.bytes_linked, stored.bytes_shared].map(HumanBytes);
+    let [copied, linked, shared] = &parts;
     let mut text = format!(
-        "backed up `{name}`, {} points at sequence {}, to {} as {}\n{} files, {}: {} copied, {} linked, {} there before",
-        info.about.points,
-        info.about.sequence,
+        "backed up `{name}`, {whole}, to {} as {}\n{} files, {}: {copied} copied, {linked} linked, {shared} there before",
         repository.location(),
         info.id,
         info.files,
         HumanBytes(info.bytes),
-        HumanBytes(stored.bytes_copied),
-        HumanBytes(stored.bytes_linked),
-        HumanBytes(stored.bytes_shared),
     );
     let mut pruned = Value::Null;
     if let Some(keep) = command.keep {

@@ -32,7 +32,7 @@ fn answers(dehub: &Dehub, collection: &str) -> Vec<Value> {
     ];
     let search = |way: &&[&str]| {
         let asked = [&["search", collection, "--vector", "[1, 3.5, 2]", "-k", "20"], *way].concat();
-        dehub.json(&asked)["hits"].clone()
+        dehub.json(&asked)["points"].clone()
     };
     ways.iter().map(search).collect()
 }
