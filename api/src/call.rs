@@ -149,10 +149,10 @@ impl Call {
     }
 
     /// As [`Call::answer_body`], where a request without a body stands for `{}`.
-    pub(crate) async fn answer_optional_body(
+    pub(crate) async fn answer_optional_body<A: Into<Answer> + Send + 'static>(
         self,
         allowed: &[&str],
-        work: impl FnOnce(Task, Value) -> Result<Vec<u8>, Problem> + Send + 'static,
+        work: impl FnOnce(Task, Value) -> Result<A, Problem> + Send + 'static,
     ) -> HttpResponse {
         let headers = self.request.headers();
         let length = headers.get("content-length").and_then(|value| value.to_str().ok());
@@ -215,6 +215,11 @@ impl Task {
     /// What all requests share.
     pub(crate) fn edge(&self) -> &Edge {
         &self.edge
+    }
+
+    /// The same, for a thread that outlives the request.
+    pub(crate) fn shared_edge(&self) -> Arc<Edge> {
+        Arc::clone(&self.edge)
     }
 
     /// A variable segment of the path.

@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::thread;
 
 use actix_web::web;
+use dehub_backup::Repository;
 use dehub_index::{Catalogue, CatalogueError, Collection, FitProgress, GraphBuild, Name};
 use dehub_query::calibrate_if_due;
 use serde_json::Value;
@@ -44,6 +45,8 @@ pub(crate) struct Edge {
     metrics: Metrics,
     /// Collections whose pending fits were resumed, if they had some. One that was opened anew has them again.
     resumed: Mutex<HashMap<Name, Weak<Collection>>>,
+    /// Where backups are kept, if the operator named a place.
+    backups: Option<Arc<Repository>>,
     // INVARIANT: the last field, so that it is dropped when the collections are closed.
     open: Open,
 }
@@ -113,9 +116,19 @@ impl Edge {
             building: Arc::default(),
             given_up: Arc::default(),
             jobs,
+            backups: None,
             resumed: Mutex::default(),
             open,
         }
+    }
+
+    /// The same, with a place for backups.
+    pub(crate) fn with_backups(self, backups: Option<Arc<Repository>>) -> Edge {
+        Edge { backups, ..self }
+    }
+
+    pub(crate) fn backups(&self) -> Option<&Arc<Repository>> {
+        self.backups.as_ref()
     }
 
     pub(crate) fn catalogue(&self) -> &Catalogue {
@@ -146,6 +159,21 @@ impl Edge {
         self.jobs.start(purpose, Arc::clone(collection), self.open.clone(), work)
     }
 
+    /// Begins a job that holds no collection all the time.
+    pub(crate) fn start_alone(
+        &self,
+        purpose: Purpose,
+        work: impl FnOnce(u64, &FitProgress) -> Result<Value, Unfinished> + Send + 'static,
+    ) -> Result<u64, Problem> {
+        self.jobs.start_alone(purpose, self.open.clone(), work)
+    }
+
+    /// Forgets what is known of a collection that became another one.
+    pub(crate) fn forget(&self, name: &Name) {
+        locked(&self.resumed).remove(name);
+        locked(&self.given_up).remove(name);
+    }
+
     /// Lets the fits go on, as jobs, that were under way when the collection was last closed.
     pub(crate) fn resume_fits(&self, name: &Name, collection: &Arc<Collection>) {
         let is_it = |found: &Weak<Collection>| found.as_ptr() == Arc::as_ptr(collection);
@@ -174,7 +202,7 @@ impl Edge {
     pub(crate) fn delete(&self, name: &Name) -> Result<(), CatalogueError> {
         self.jobs.cancel_all(name);
         self.catalogue.delete(name)?;
-        locked(&self.resumed).remove(name);
+        self.forget(name);
         Ok(())
     }
 

@@ -2,13 +2,15 @@
 
 use std::fmt::Display;
 
+use dehub_backup::BackupError;
 use dehub_index::{
-    Blame, CatalogueError, CollectionState, ConfigError, FitInput, Name, OpenError, ReadError, TimeUp,
-    WriteError,
+    Blame, CatalogueError, CheckpointError, CollectionState, ConfigError, FitInput, Name, OpenError,
+    ReadError, RestoreError, TimeUp, WriteError,
 };
 use dehub_query::{BankKind, MethodError, QueryError, Ranking, Search, Settings, TuneError};
 use dehub_vector::{PointId, VectorError};
 
+use crate::backups::BackupFault;
 use crate::problem::{Code, Problem};
 use crate::queries::Asked;
 
@@ -24,6 +26,7 @@ pub(crate) const UNKNOWN_CORRECTION: Code = Code::new(404, "unknown_correction",
 pub(crate) const UNKNOWN_JOB: Code = Code::new(404, "unknown_job", "No such job");
 pub(crate) const WRONG_METHOD: Code =
     Code::new(405, "wrong_method", "The path does not take this HTTP method");
+const UNKNOWN_BACKUP: Code = Code::new(404, "unknown_backup", "No such backup");
 const SEARCH_TIMEOUT: Code = Code::new(408, "search_timeout", "The search took too long");
 pub(crate) const BODY_TIMEOUT: Code = Code::new(408, "body_timeout", "The body took too long");
 
@@ -34,6 +37,8 @@ const STOPPED: Code = Code::new(409, "stopped", "The work was stopped");
 pub(crate) const JOB_ENDED: Code = Code::new(409, "job_ended", "The job has ended");
 pub(crate) const BANK_IN_USE: Code = Code::new(409, "bank_in_use", "The bank is in use");
 
+pub(crate) const NO_BACKUPS: Code = Code::new(409, "no_backups", "The server keeps no backups");
+const BACKUP_DAMAGED: Code = Code::new(409, "backup_damaged", "The backup is damaged");
 pub(crate) const NOT_LIVE: Code = Code::new(409, "not_live", "No queries are kept");
 const CORRECTION_IN_USE: Code = Code::new(409, "correction_in_use", "The correction is in use");
 const CORRECTION_CHANGED: Code = Code::new(409, "correction_changed", "The correction changed meanwhile");
@@ -100,6 +105,8 @@ const QUEUE_FULL: Code = Code::new(429, "queue_full", "Too many writes of the co
 const WRITER_FAILED: Code =
     Code::new(503, "writer_failed", "The collection takes no writes since one failed");
 const DISK_FULL: Code = Code::new(507, "disk_full", "The disk is nearly full");
+const BACKUPS_UNAVAILABLE: Code =
+    Code::new(503, "backups_unavailable", "The place for backups cannot be used");
 const STORAGE: Code = Code::new(503, "storage_unavailable", "The storage cannot be used");
 pub(crate) const INTERNAL: Code = Code::new(500, "internal", "A defect of the server");
 
@@ -168,6 +175,35 @@ pub(crate) fn late(name: &Name, state: &CollectionState) -> Problem {
     Problem::new(NOT_OPEN, detail)
         .found(format_args!("{doing} {:.3}", state.share()))
         .retry_after(RETRY_SECONDS)
+}
+
+/// An error of a backup or a restore. Who asks wrongly is not told where backups are.
+pub(crate) fn backup(fault: &BackupFault) -> Problem {
+    match fault {
+        BackupFault::Backup(error) => match error {
+            BackupError::Unknown { collection, wanted, found, .. } => {
+                let detail = format!("there is no backup {wanted} of `{collection}`; there are: {found}");
+                Problem::new(UNKNOWN_BACKUP, detail)
+            }
+            BackupError::Id { .. } => Problem::new(INVALID_VALUE, error.to_string()),
+            BackupError::Manifest { .. } | BackupError::Newer { .. } | BackupError::Object { .. } => {
+                Problem::new(BACKUP_DAMAGED, error.to_string())
+            }
+            BackupError::Location { .. }
+            | BackupError::Collection { .. }
+            | BackupError::Unfit { .. }
+            | BackupError::Changed { .. }
+            | BackupError::File { .. }
+            | BackupError::Remote { .. }
+            | BackupError::Busy { .. }
+            | BackupError::Stopped
+            | _ => Problem::new(BACKUPS_UNAVAILABLE, error.to_string()),
+        },
+        BackupFault::Checkpoint(CheckpointError::Catalogue(error))
+        | BackupFault::Restore(RestoreError::Catalogue(error)) => catalogue(error),
+        BackupFault::Restore(RestoreError::Unfit(_)) => Problem::new(BACKUP_DAMAGED, fault.to_string()),
+        BackupFault::Checkpoint(_) | BackupFault::Restore(_) => Problem::new(STORAGE, fault.to_string()),
+    }
 }
 
 /// A collection that is there and does not open is no fault of who asks for it.

@@ -1,4 +1,4 @@
-//! Jobs: fits and absorptions that a request began and did not wait for.
+//! Jobs: fits, absorptions, backups and restores that a request began and did not wait for.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -29,7 +29,7 @@ const RETRY_SECONDS: u32 = 10;
 pub(crate) struct Purpose {
     pub(crate) kind: Kind,
     pub(crate) collection: Name,
-    /// The correction or the bank.
+    /// The correction or the bank; of a backup or a restore, the collection.
     pub(crate) name: Name,
 }
 
@@ -38,6 +38,8 @@ pub(crate) struct Purpose {
 pub(crate) enum Kind {
     Fit,
     Absorb,
+    Backup,
+    Restore,
 }
 
 #[derive(Debug)]
@@ -98,19 +100,29 @@ impl Jobs {
         open: Open,
         work: impl FnOnce(&Collection, &FitProgress) -> Result<Value, Unfinished> + Send + 'static,
     ) -> Result<u64, Problem> {
+        // INVARIANT: the work lets go of the collection before the job ends, for whoever waits for that.
+        self.start_alone(purpose, open, move |_, progress| work(&collection, progress))
+    }
+
+    /// Runs `work`, which holds no collection when it ends, on a thread of its own; gives the job's number, which
+    /// the work is given too.
+    pub(crate) fn start_alone(
+        &self,
+        purpose: Purpose,
+        open: Open,
+        work: impl FnOnce(u64, &FitProgress) -> Result<Value, Unfinished> + Send + 'static,
+    ) -> Result<u64, Problem> {
         let progress = FitProgress::new();
         let id = self.add(purpose, &progress)?;
         let ending = Ending { jobs: self.clone(), id, state: None };
         let run = move || {
-            // INVARIANT: dropped last, so that whoever waits for the job's end finds the collection let go.
             let mut ending = ending;
-            let outcome = work(&collection, &progress);
+            let outcome = work(id, &progress);
             ending.state = Some(match outcome {
                 Ok(result) => State::Done(result),
                 Err(Unfinished::Stopped) => State::Cancelled,
                 Err(Unfinished::Refused(problem)) => State::Failed(problem),
             });
-            drop(collection);
             drop(ending);
             drop(open);
         };
@@ -154,10 +166,17 @@ impl Jobs {
 
     /// Cancels the jobs of a collection, and waits until they have let go of it.
     pub(crate) fn cancel_all(&self, collection: &Name) {
-        let is_running = |job: &&Job| job.purpose.collection == *collection && job.ended.is_none();
+        self.cancel_but(None, collection);
+    }
+
+    /// The same, but for the job that asks.
+    pub(crate) fn cancel_but(&self, asking: Option<u64>, collection: &Name) {
+        let is_running = |(id, job): &(&u64, &Job)| {
+            job.purpose.collection == *collection && job.ended.is_none() && asking != Some(**id)
+        };
         let mut table = self.lock();
         loop {
-            let running: Vec<&Job> = table.jobs.values().filter(is_running).collect();
+            let running: Vec<&Job> = table.jobs.iter().filter(is_running).map(|(_, job)| job).collect();
             if running.is_empty() {
                 return;
             }

@@ -18,6 +18,7 @@
 //! # Ok::<(), dehub_api::ServeError>(())
 //! ```
 
+mod backups;
 mod banks;
 mod calibration;
 mod call;
@@ -47,6 +48,7 @@ mod service;
 mod upkeep;
 mod writer;
 
+pub use backups::{BackupFault, back_up, backup_value, restore_from, restored_value, stored_value};
 pub use calibration::calibration_value;
 pub use interrupt::when_interrupted;
 pub use server::{BODY_LIMIT_BYTES, PORT, ServeError, Server, ServerConfig, StopHandle};

@@ -6,8 +6,8 @@ use crate::call::Call;
 use crate::errors::{UNKNOWN_PATH, WRONG_METHOD};
 use crate::problem::Problem;
 use crate::{
-    banks, collections, corrections, defaults, health, hubness, jobs, live, metrics, points, quarantine,
-    queries, service,
+    backups, banks, collections, corrections, defaults, health, hubness, jobs, live, metrics, points,
+    quarantine, queries, service,
 };
 
 /// Registers every path.
@@ -40,6 +40,7 @@ pub(crate) fn configure(app: &mut web::ServiceConfig) {
         .configure(chosen)
         .configure(fitted)
         .configure(learned)
+        .configure(kept)
         .default_service(web::to(unknown_path));
 }
 
@@ -82,6 +83,20 @@ fn chosen(app: &mut web::ServiceConfig) {
         "POST",
         [web::post().to(quarantine::release)],
     ));
+}
+
+fn kept(app: &mut web::ServiceConfig) {
+    app.service(path(
+        "/collections/{collection}/backups",
+        "GET, POST",
+        [web::get().to(backups::list), web::post().to(backups::begin)],
+    ))
+    .service(path(
+        "/collections/{collection}/backups/{backup}",
+        "DELETE",
+        [web::delete().to(backups::remove)],
+    ))
+    .service(path("/collections/{collection}/restore", "POST", [web::post().to(backups::restore)]));
 }
 
 fn learned(app: &mut web::ServiceConfig) {

@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 
 use actix_web::dev::{Server as HttpServer, ServerHandle, Service, ServiceRequest, ServiceResponse};
 use actix_web::{App, Error, rt, web};
+use dehub_backup::{BackupError, Repository};
 use dehub_index::{Catalogue, CatalogueError};
 
 use crate::edge::{Edge, Open};
@@ -43,6 +44,8 @@ pub struct ServerConfig {
     pub body_limit_bytes: usize,
     /// Threads that read and write sockets; 0 for one a core.
     pub workers: usize,
+    /// Where backups are kept: a directory, or the URL of an object store. Without it there are none.
+    pub backups: Option<String>,
 }
 
 impl Default for ServerConfig {
@@ -52,6 +55,7 @@ impl Default for ServerConfig {
             port: PORT,
             body_limit_bytes: BODY_LIMIT_BYTES,
             workers: 0,
+            backups: None,
         }
     }
 }
@@ -79,6 +83,9 @@ pub enum ServeError {
     /// The data directory cannot be had alone.
     #[error(transparent)]
     Data(#[from] CatalogueError),
+    /// The place for backups cannot be one.
+    #[error(transparent)]
+    Backups(#[from] BackupError),
     /// Serving ended with an error.
     #[error("the server stopped: {0}")]
     Run(#[source] io::Error),
@@ -128,7 +135,8 @@ impl Server {
         let live = Arc::new(Live::new());
         let edge =
             Edge::new(Arc::clone(&catalogue), Arc::clone(&live), config.body_limit_bytes, open.clone());
-        let edge = web::Data::new(edge);
+        let backups = config.backups.as_deref().map(Repository::open).transpose()?.map(Arc::new);
+        let edge = web::Data::new(edge.with_backups(backups));
         let jobs = edge.jobs().clone();
         let app = move || App::new().app_data(edge.clone()).wrap_fn(watched).configure(routes::configure);
         let http = actix_web::HttpServer::new(app)

@@ -13,6 +13,7 @@ use dehub_store::{Blame, FailPoint, Store};
 use crate::collection::store_path;
 use crate::data_lock::{DataHolder, DataLock, Refused};
 use crate::record::FAMILIES;
+use crate::restore::recover;
 use crate::slots::{Claim, Denied, Slot, Slots, Turn};
 use crate::{Collection, CollectionConfig, Name, OpenError, OpenPhase};
 
@@ -203,6 +204,7 @@ impl Catalogue {
     pub fn names(&self) -> Result<Vec<Name>, CatalogueError> {
         let folder = self.collections();
         let fault = |source| CatalogueError::Folder { path: folder.clone(), source };
+        recover(&folder);
         let entries = match fs::read_dir(&folder) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
             entries => entries.map_err(fault)?,
@@ -246,6 +248,7 @@ impl Catalogue {
     pub fn create(&self, name: &Name, config: CollectionConfig) -> Result<Arc<Collection>, CatalogueError> {
         let exists = || CatalogueError::Exists { name: name.clone(), folder: self.folder.clone() };
         let path = self.path(name);
+        recover(&self.collections());
         if path.exists() {
             return Err(exists());
         }
@@ -411,6 +414,10 @@ impl Catalogue {
     /// The folder of a collection that is there.
     fn known(&self, name: &Name) -> Result<PathBuf, CatalogueError> {
         let path = self.path(name);
+        if !path.is_dir() {
+            // A restore that was interrupted has its folder elsewhere.
+            recover(&self.collections());
+        }
         if path.is_dir() {
             return Ok(path);
         }

@@ -267,7 +267,7 @@ impl Collection {
 
     /// Keeps what the ways of searching were measured to find and to cost. No answer changes, and no sequence.
     pub fn set_calibration(&self, calibration: Calibration) -> Result<(), WriteError> {
-        self.writer.write(|state| {
+        self.writer.change(|state| {
             let mut batch = Batch::default();
             batch.put(META, CALIBRATION_KEY, &to_json(&calibration));
             self.store.commit(batch, Synced::Relaxed)?;
@@ -291,6 +291,12 @@ impl Collection {
             let outcome = change(&mut draft)?;
             Ok((draft.append()?, outcome))
         })
+    }
+
+    /// Where in `folder` the store is to be when the collection is restored there: a name that none had before.
+    pub(crate) fn restored_store(&self, folder: &Path) -> PathBuf {
+        let number = RandomState::new().build_hasher().finish();
+        folder.join(format!("{STORE}{:016x}-{number:016x}", self.lock().identity))
     }
 
     pub(crate) fn lock(&self) -> MutexGuard<'_, State> {

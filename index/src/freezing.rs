@@ -7,7 +7,7 @@ use dehub_store::FailPoint;
 
 use crate::graph::build_graph;
 use crate::graph_file;
-use crate::segments::Frozen;
+use crate::segments::{Frozen, Segments};
 use crate::state::State;
 use crate::{Collection, Quantization, Snapshot, WriteError};
 
@@ -87,13 +87,22 @@ impl Collection {
             Some(Frozen { rows: rows.clone(), quantization, graph })
         };
         FailPoint::GraphRenamed.reach();
-        let segments = self.writer.write(|state| {
-            let segments = state.segments.with(rows, frozen);
-            Ok((State { segments: segments.clone(), ..state.clone() }, segments))
-        })?;
+        let segments = self.swap_segments(rows, frozen)?;
         FailPoint::GraphSwapped.reach();
         graph_file::remove_others(&self.folder, &segments);
         Ok(())
+    }
+
+    /// Serves `frozen`, or nothing, in the place of the segments over `rows`; gives all there are then.
+    pub(crate) fn swap_segments(
+        &self,
+        rows: &Range<u32>,
+        frozen: Option<Frozen>,
+    ) -> Result<Segments, WriteError> {
+        self.writer.change(|state| {
+            let segments = state.segments.with(rows, frozen);
+            Ok((State { segments: segments.clone(), ..state.clone() }, segments))
+        })
     }
 }
 

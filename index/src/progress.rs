@@ -92,6 +92,16 @@ impl FitProgress {
         _ = self.0.stop.compare_exchange(GO_ON, INTERRUPT, Ordering::Relaxed, Ordering::Relaxed);
     }
 
+    /// Whether the work was asked to end.
+    pub fn is_stopped(&self) -> bool {
+        self.0.stop.load(Ordering::Relaxed) != GO_ON
+    }
+
+    /// Tells how far other work than a fit is.
+    pub fn set(&self, done: u64, total: u64) {
+        self.begin(done, total);
+    }
+
     pub(crate) fn check(&self) -> Result<(), WriteError> {
         match self.0.stop.load(Ordering::Relaxed) {
             CANCEL => Err(WriteError::Cancelled),

@@ -121,12 +121,20 @@ impl Writer {
     }
 
     /// Makes a write: `make` appends it to the store and gives the next state. Returns when that is durable and
-    /// published.
+    /// published. One too many is refused.
     pub(crate) fn write<T>(
         &self,
         make: impl FnOnce(&State) -> Result<(State, T), WriteError>,
     ) -> Result<T, WriteError> {
         let _place = self.enter()?;
+        self.change(make)
+    }
+
+    /// A write that is not refused for there being others, as it is the engine's own.
+    pub(crate) fn change<T>(
+        &self,
+        make: impl FnOnce(&State) -> Result<(State, T), WriteError>,
+    ) -> Result<T, WriteError> {
         let mut state = self.lock();
         self.check()?;
         let (next, outcome) = self.noting(make(&state))?;

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use clap::{ArgGroup, Args, Parser, Subcommand, ValueEnum};
 
+use dehub_backup::BackupId;
 use dehub_index::{Durability, Quantization};
 
 use crate::commands::live::seconds;
@@ -76,6 +77,10 @@ pub(crate) enum Command {
     Compact(Compact),
     /// Delete points, a correction, or a whole collection.
     Delete(Delete),
+    /// Store collections in a directory or an object store, and look after what is there.
+    Backup(Backup),
+    /// Fetch a collection from its backups.
+    Restore(Restore),
     /// Serve the collections over HTTP.
     Serve(Serve),
     /// Show the whole road on the bundled WordNet data.
@@ -630,6 +635,62 @@ pub(crate) struct Delete {
     pub correction: Option<String>,
 }
 
+/// Store collections in a directory or an object store, and look after what is there.
+///
+/// A backup is the whole collection as of one moment; other commands and writes need not wait for it. What an
+/// earlier backup has is not stored again.
+#[derive(Debug, Args)]
+#[command(allow_missing_positional = true, group = ArgGroup::new("action"))]
+pub(crate) struct Backup {
+    /// The collection.
+    #[arg(required_unless_present = "all", conflicts_with = "all")]
+    pub collection: Option<String>,
+    /// A directory, or a URL: s3://BUCKET/PREFIX, gs://BUCKET/PREFIX or az://CONTAINER/PREFIX, with credentials
+    /// from the variables AWS_…, GOOGLE_… or AZURE_….
+    #[arg(required = true)]
+    pub repository: String,
+    /// Back up every collection of the data directory.
+    #[arg(long, conflicts_with = "action")]
+    pub all: bool,
+    /// Copy every file. Without it, a directory on the same file system shares files with the collection by hard
+    /// links: no time and no space, but damage to the one is damage to the other.
+    #[arg(long, conflicts_with = "action")]
+    pub copy: bool,
+    /// Afterwards remove all backups of the collection but the newest N, and leftovers of interrupted ones.
+    #[arg(long, value_name = "N", conflicts_with = "action", value_parser = clap::value_parser!(u64).range(1..))]
+    pub keep: Option<u64>,
+    /// Make no backup; list those there are.
+    #[arg(long, group = "action")]
+    pub list: bool,
+    /// Make no backup; read one, the newest if none is named, and compare every byte with what was stored.
+    #[arg(long, value_name = "ID", group = "action", num_args = 0..=1)]
+    pub check: Option<Option<BackupId>>,
+    /// Make no backup; remove this one, and what no other needs.
+    #[arg(long, value_name = "ID", group = "action")]
+    pub remove: Option<BackupId>,
+}
+
+/// Fetch a collection from its backups.
+///
+/// Every byte is compared with what was stored, and the collection is opened before it takes its place. If
+/// anything is wrong, the collections stay as they are.
+#[derive(Debug, Args)]
+pub(crate) struct Restore {
+    /// The collection, as it was called when it was backed up.
+    pub collection: String,
+    /// Where its backups are: a directory or a URL, as for backup.
+    pub repository: String,
+    /// Which one [default: the newest].
+    #[arg(long, value_name = "ID")]
+    pub backup: Option<BackupId>,
+    /// Call the restored collection so [default: as it was called].
+    #[arg(long = "as", value_name = "NAME")]
+    pub name: Option<String>,
+    /// Put it in the place of the collection of that name, which is lost.
+    #[arg(long)]
+    pub replace: bool,
+}
+
 #[derive(Debug, Args)]
 pub(crate) struct Serve {
     /// The address to bind [default: 127.0.0.1].
@@ -638,6 +699,9 @@ pub(crate) struct Serve {
     /// The port to bind [default: 6363]; 0 for any free one.
     #[arg(long)]
     pub port: Option<u16>,
+    /// Where backups are kept that clients ask for: a directory, or the URL of an object store.
+    #[arg(long, value_name = "REPOSITORY")]
+    pub backups: Option<String>,
 }
 
 #[derive(Debug, Args)]

@@ -64,6 +64,8 @@ fn run(cli: Cli) -> anyhow::Result<Outcome> {
         Command::Verify(command) => commands::verify::run(&context, &command),
         Command::Compact(command) => commands::compact::run(&context, &command),
         Command::Delete(command) => commands::delete::run(&context, &command),
+        Command::Backup(command) => commands::backup::run(&context, &command),
+        Command::Restore(command) => commands::restore::run(&context, &command),
         Command::Serve(command) => commands::serve::run(&context, command),
         Command::Demo(command) => commands::demo::run(&context, &command),
     }

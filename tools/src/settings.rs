@@ -13,6 +13,8 @@ use serde::Deserialize;
 pub(crate) struct Settings {
     /// Where collections live.
     pub data_dir: PathBuf,
+    /// Where a server keeps backups: a directory, or the URL of an object store.
+    pub backups: Option<String>,
     /// The server.
     pub serve: ServeSettings,
 }

@@ -28,13 +28,12 @@ impl Collection {
         {
             let _one_at_a_time = self.freezing.lock().unwrap_or_else(PoisonError::into_inner);
             for rows in &report.repairs.segments {
-                let mut state = self.lock();
-                let Some(frozen) = state.segments.iter().find(|frozen| frozen.rows == *rows) else {
+                let snapshot = self.snapshot();
+                let Some(frozen) = snapshot.segments.iter().find(|frozen| frozen.rows == *rows) else {
                     continue;
                 };
                 let path = graph_file::path(&self.folder, rows, frozen.quantization);
-                state.segments = state.segments.with(rows, None);
-                self.publish(&state);
+                self.swap_segments(rows, None)?;
                 graph_file::set_aside(&path);
                 set_aside.push(path.file_name().unwrap_or_default().to_string_lossy().into_owned());
             }

@@ -23,6 +23,7 @@ mod quarantine;
 mod reference;
 mod refusing;
 mod reopening;
+mod restoring;
 mod scanning;
 mod scored;
 mod segments;

@@ -1,5 +1,6 @@
 //! One module a command.
 
+pub(crate) mod backup;
 pub(crate) mod bank;
 mod calibration;
 pub(crate) mod compact;
@@ -19,6 +20,7 @@ pub(crate) mod import;
 pub(crate) mod info;
 pub(crate) mod live;
 pub(crate) mod quarantine;
+pub(crate) mod restore;
 pub(crate) mod rewrite;
 pub(crate) mod search;
 pub(crate) mod serve;

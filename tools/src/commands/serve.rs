@@ -20,6 +20,7 @@ pub(crate) fn run(context: &Context, command: Serve) -> anyhow::Result<Outcome> 
         port: command.port.unwrap_or(settings.port),
         body_limit_bytes: settings.body_limit_bytes,
         workers: settings.workers,
+        backups: command.backups.or_else(|| context.settings.backups.clone()),
     };
     let server = Server::bind(Arc::clone(&context.catalogue), &config)?;
     let address = server.address();

@@ -1,5 +1,6 @@
 //! The command line as a user meets it: every command is its own process.
 
+mod backups;
 mod bad_input;
 mod banks;
 mod choices;
