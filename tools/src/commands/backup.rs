@@ -72,7 +72,8 @@ fn store(
     let parts = [stored.bytes_copied, stored.bytes_linked, stored.bytes_shared].map(HumanBytes);
     let [copied, linked, shared] = &parts;
     let mut text = format!(
-        "backed up `{name}`, {whole}, to {} as {}\n{} files, {}: {copied} copied, {linked} linked, {shared} there before",
+        "backed up `{name}`, {whole}, to {} as {}\n\
+         {} files, {}: {copied} copied, {linked} linked, {shared} there before",
         repository.location(),
         info.id,
         info.files,
