@@ -237,6 +237,8 @@ fn a_graph_is_built_when_it_is_due() {
     home.delete(1000..3000);
     let query = home.query(&[1.0; 8]);
     assert_eq!(home.snapshot().walk(&query, &Variant::raw(), 5, 50), Some(vec![]));
+    assert_eq!(build(), GraphBuild::Built { nodes: 0 }, "a segment of deleted points is dropped");
+    assert!(!home.snapshot().has_graph());
     assert_eq!(build(), GraphBuild::NotDue, "there is nothing left");
     let small = Home::new(crate::made::config(8, Metric::Cosine));
     small.upsert(&points(0, &numbers.vectors(100, 8)));
