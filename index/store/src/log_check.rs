@@ -1,8 +1,8 @@
 //! A look at the logs and the MANIFEST before RocksDB opens them.
 //!
 //! RocksDB takes the first thing it cannot read in a log for the end of it, drops what follows and deletes the log.
-//! After a crash that is right, for what was cut off was not acknowledged; after damage it loses commits without a word.
-//! So what a crash can leave is told from what it cannot, and RocksDB is not let near the latter.
+//! After a crash that is right, for what was cut off was not acknowledged; after damage it loses commits without a
+//! word. So what a crash can leave is told from what it cannot, and RocksDB is not let near the latter.
 //!
 //! A crash may leave: the newest log torn at its end; one log more, empty; table files that belong to nothing; a
 //! MANIFEST torn at its end. It does not leave: a record that cannot be read before one that can; changes that are

@@ -14,8 +14,8 @@ use crate::{Batch, Family, Row};
 
 /// A disk in memory that holds one store, as a directory does. Clones are the same disk.
 ///
-/// A relaxed commit is *written*; a strict one, and a sync, make all that is written *synced*. Dropping the store leaves
-/// what is written, as the death of a process does; a [power cut](MemoryDisk::power_cut) does not.
+/// A relaxed commit is *written*; a strict one, and a sync, make all that is written *synced*. Dropping the store
+/// leaves what is written, as the death of a process does; a [power cut](MemoryDisk::power_cut) does not.
 #[derive(Clone, Default)]
 pub struct MemoryDisk(Arc<RwLock<Content>>);
 

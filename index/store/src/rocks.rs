@@ -77,8 +77,8 @@ pub(crate) fn open(path: &Path, families: &[Family], mode: Mode) -> Result<Datab
     open_named(path, families.iter().map(|family| family.name()), mode)
 }
 
-/// Who has the database at `path` open, if anybody. Changes nothing: the database is refused for being there, and before
-/// that for being locked.
+/// Who has the database at `path` open, if anybody. Changes nothing: the database is refused for being there, and
+/// before that for being locked.
 pub(crate) fn holder(path: &Path) -> Option<Holder> {
     match open_named(path, [].into_iter(), Mode::Create).err()?.cause {
         Cause::InUse(holder) => Some(holder),

@@ -147,6 +147,43 @@ fn store_killed_again_and_again_always_opens() -> Outcome {
     Ok(())
 }
 
+#[test]
+fn creation_killed_at_any_moment_is_completed_or_was_complete() -> Outcome {
+    const KILLS: u64 = 30;
+    const TEST: &str = "crashing::creation_killed_at_any_moment_is_completed_or_was_complete";
+    if let Some(path) = child_store() {
+        writeln!(stdout(), "\nacknowledged 0")?;
+        stdout().flush()?;
+        let _store = Store::create(&path, &FAMILIES)?;
+        loop {
+            std::thread::park();
+        }
+    }
+    for kill in 0..KILLS {
+        let directory = tempfile::tempdir()?;
+        let path = directory.path().join("store");
+        let mut child = child(TEST, &path)?.spawn()?;
+        let lines = BufReader::new(child.stdout.take().ok_or("the child has an output")?).lines();
+        for line in lines {
+            if line?.starts_with("acknowledged") {
+                break;
+            }
+        }
+        // Longer each time, so that the kills fall all over the creation.
+        std::thread::sleep(std::time::Duration::from_millis(kill));
+        child.kill()?;
+        child.wait()?;
+        let store = match Store::create(&path, &FAMILIES) {
+            Err(OpenError::Exists { .. }) => Store::open(&path, &FAMILIES)?,
+            created => created?,
+        };
+        commit(&store, 0, Durability::Strict)?;
+        drop(store);
+        assert_eq!(whole_commits(&path)?, 1, "kill {kill}");
+    }
+    Ok(())
+}
+
 /// Continues where the store ends, with flushes and compactions beside the commits.
 fn commit_and_compact(path: &Path) -> Outcome {
     // The parent may kill from here on.

@@ -232,7 +232,7 @@ fn no_cut_goes_unnoticed(compacted: bool) -> Outcome {
             // What is cut from the newest log is what a crash may take: the last commits, one for one byte.
             Verdict::Opened(commits) if is_newest => match damage {
                 Damage::Cut { to } if to + 40 >= length => *commits == all - 1,
-                _ => *commits < all,
+                Damage::Flip { .. } | Damage::Cut { .. } | Damage::Remove => *commits < all,
             },
             Verdict::Opened(commits) => *commits == all,
             Verdict::Wrong => false,
