@@ -111,7 +111,8 @@ impl StopHandle {
 }
 
 impl Server {
-    /// Takes the port, and the data directory for this process alone. Connections wait until [`Server::run`] is called.
+    /// Takes the port, and the data directory for this process alone. Connections wait until [`Server::run`] is
+    /// called.
     pub fn bind(catalogue: Arc<Catalogue>, config: &ServerConfig) -> Result<Server, ServeError> {
         let place = format!("{}:{}", config.host, config.port);
         let fault = |source: io::Error| {
