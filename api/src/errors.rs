@@ -257,17 +257,7 @@ pub(crate) fn write(error: &WriteError, written: &Written<'_>) -> Problem {
         },
         WriteError::NoBank { kind, .. } => new(MISSING_BANK).at(kind_field(*kind)),
         WriteError::BankKind { wanted, found, .. } => {
-            let pointer = match written {
-                Written::Fit(..) => kind_field(*wanted),
-                Written::Path
-                | Written::Points
-                | Written::Batch
-                | Written::Ids
-                | Written::Bank
-                | Written::FromGallery
-                | Written::Choice => "/kind",
-            };
-            new(BANK_KIND).at(pointer).wanted(wanted).found(found)
+            new(BANK_KIND).at(written.kind(*wanted)).wanted(wanted).found(found)
         }
         WriteError::EmptyGallery { .. } => new(NO_POINTS).at(written.list()),
         WriteError::EmptyBank { bank } => new(EMPTY_BANK).at(written.bank_field(bank).unwrap_or_default()),
@@ -584,6 +574,20 @@ impl Written<'_> {
             | Written::Bank
             | Written::Choice
             | Written::FromGallery => None,
+        }
+    }
+
+    /// The field that says of which kind a bank is.
+    fn kind(&self, wanted: BankKind) -> &'static str {
+        match self {
+            Written::Fit(..) => kind_field(wanted),
+            Written::Path
+            | Written::Points
+            | Written::Batch
+            | Written::Ids
+            | Written::Bank
+            | Written::FromGallery
+            | Written::Choice => "/kind",
         }
     }
 

@@ -118,7 +118,8 @@ impl StopHandle {
 }
 
 impl Server {
-    /// Takes the port, and the data directory for this process alone. Connections wait until [`Server::run`] is called.
+    /// Takes the port, and the data directory for this process alone. Connections wait until [`Server::run`] is
+    /// called.
     pub fn bind(catalogue: Arc<Catalogue>, config: &ServerConfig) -> Result<Server, ServeError> {
         let place = format!("{}:{}", config.host, config.port);
         let fault = |source: io::Error| {
@@ -158,7 +159,8 @@ impl Server {
         StopHandle(self.http.handle())
     }
 
-    /// Opens all collections in the background, mends those whose writer fails, and serves until SIGINT, SIGTERM or a [`StopHandle`] asks it to stop and the requests under way
+    /// Opens all collections in the background, mends those whose writer fails, and serves until
+    /// SIGINT, SIGTERM or a [`StopHandle`] asks it to stop and the requests under way
     /// have ended. Then the server holds nothing of the catalogue any more, unless something took
     /// longer than half a minute to end. Jobs are interrupted; the fits among them go on when their collections
     /// are served again.
