@@ -96,7 +96,8 @@ impl Catalogue {
     pub fn adopt(&self, incoming: Incoming) -> Result<Adopted, RestoreError> {
         let Incoming { name, replaces, folder } = incoming;
         FailPoint::RestoreFetched.reach();
-        let opened = Collection::open(folder.path(), &OpenProgress::default()).map_err(RestoreError::Unfit)?;
+        let opened =
+            Collection::open(folder.path(), &OpenProgress::default()).map_err(RestoreError::Unfit)?;
         let snapshot = opened.snapshot();
         let (sequence, points) = (snapshot.sequence(), snapshot.len());
         // INVARIANT: the store's folder has a name that no other had, so that the store of the one that is replaced,

@@ -22,6 +22,10 @@ pub const WRITERS_MAX: usize = 64;
 /// How long a relaxed collection goes on with commits that a power cut could take back.
 const RELAXED_SYNC: Duration = Duration::from_secs(1);
 
+/// Space that a write leaves on the disk. The store's log and the merges of its files need some, and a store that
+/// runs out of it has to be opened again.
+const DISK_RESERVE_BYTES: u64 = 64 * 1024 * 1024;
+
 /// The state that writes change, and the one that readers see.
 pub(crate) struct Writer {
     store: Arc<Store>,
@@ -211,7 +215,13 @@ impl Writer {
         if self.store.is_poisoned() {
             return Err(failed(self.settled().failure.get_or_insert_with(unnoted)));
         }
-        Ok(())
+        match self.store.free_bytes() {
+            Some(free) if free < DISK_RESERVE_BYTES => {
+                let path = self.store.path().to_owned();
+                Err(WriteError::DiskFull { path, free, wanted: DISK_RESERVE_BYTES })
+            }
+            Some(_) | None => Ok(()),
+        }
     }
 
     /// Remembers why the store takes no more writes, if that is how `outcome` failed.
