@@ -169,65 +169,68 @@ pub(crate) async fn begin(call: Call) -> HttpResponse {
 
 /// `GET /collections/{collection}/backups`
 pub(crate) async fn list(call: Call) -> HttpResponse {
-    call.answer(&[], |task| {
-        let name = task.name("collection")?;
-        let listing =
-            repository(&task)?.list(name.as_str()).map_err(|error| errors::backup(&error.into()))?;
-        task.reply(&Listed {
-            backups: listing.backups.iter().map(backup_value).collect(),
-            damaged: listing.damaged.iter().map(ToString::to_string).collect(),
+    call.at_once()
+        .answer(&[], |task| {
+            let name = task.name("collection")?;
+            let listing =
+                repository(&task)?.list(name.as_str()).map_err(|error| errors::backup(&error.into()))?;
+            task.reply(&Listed {
+                backups: listing.backups.iter().map(backup_value).collect(),
+                damaged: listing.damaged.iter().map(ToString::to_string).collect(),
+            })
         })
-    })
-    .await
+        .await
 }
 
 /// `DELETE /collections/{collection}/backups/{backup}`
 pub(crate) async fn remove(call: Call) -> HttpResponse {
-    call.answer(&[], |task| {
-        let name = task.name("collection")?;
-        let repository = repository(&task)?;
-        let refused = |error: BackupError| errors::backup(&error.into());
-        let backup: BackupId = task.segment("backup").parse().map_err(refused)?;
-        let swept = repository.remove(name.as_str(), &backup).map_err(refused)?;
-        task.reply(&Removed::new(&swept))
-    })
-    .await
+    call.at_once()
+        .answer(&[], |task| {
+            let name = task.name("collection")?;
+            let repository = repository(&task)?;
+            let refused = |error: BackupError| errors::backup(&error.into());
+            let backup: BackupId = task.segment("backup").parse().map_err(refused)?;
+            let swept = repository.remove(name.as_str(), &backup).map_err(refused)?;
+            task.reply(&Removed::new(&swept))
+        })
+        .await
 }
 
 /// `POST /collections/{collection}/restore`
 pub(crate) async fn restore(call: Call) -> HttpResponse {
-    call.answer_optional_body(&[], |task, body| {
-        let name = task.name("collection")?;
-        let mut fields = Fields::new(body, Place::Body)?;
-        let backup = fields.optional("backup", id)?;
-        let replaces = fields.optional("replace", decode::flag)?.unwrap_or(false);
-        fields.finish()?;
-        let repository = repository(&task)?;
-        let refused = |error: BackupError| errors::backup(&error.into());
-        // What can be told to be wrong now need not wait for the job's end.
-        repository.describe(name.as_str(), backup.as_ref()).map_err(refused)?;
-        let names = task.edge().catalogue().names().map_err(|error| errors::catalogue(&error))?;
-        if !replaces && names.contains(&name) {
-            let folder = task.edge().catalogue().folder().to_owned();
-            return Err(errors::catalogue(&CatalogueError::Exists { name, folder }));
-        }
-        let edge = task.shared_edge();
-        let purpose = Purpose { kind: Kind::Restore, collection: name.clone(), name: name.clone() };
-        let job = task.edge().start_alone(purpose, move |job, progress| {
-            let restored = restore_from(
-                edge.catalogue(),
-                (&name, &name, replaces),
-                (&repository, backup.as_ref()),
-                &mut watch(progress),
-                || edge.jobs().cancel_but(Some(job), &name),
-            );
-            let (info, adopted) = restored.map_err(|fault| unfinished(&fault))?;
-            edge.forget(&name);
-            Ok(restored_value(&info, &adopted))
-        })?;
-        Ok(Answer::accepted(task.reply(&Begun { job })?))
-    })
-    .await
+    call.at_once()
+        .answer_optional_body(&[], |task, body| {
+            let name = task.name("collection")?;
+            let mut fields = Fields::new(body, Place::Body)?;
+            let backup = fields.optional("backup", id)?;
+            let replaces = fields.optional("replace", decode::flag)?.unwrap_or(false);
+            fields.finish()?;
+            let repository = repository(&task)?;
+            let refused = |error: BackupError| errors::backup(&error.into());
+            // What can be told to be wrong now need not wait for the job's end.
+            repository.describe(name.as_str(), backup.as_ref()).map_err(refused)?;
+            let names = task.edge().catalogue().names().map_err(|error| errors::catalogue(&error))?;
+            if !replaces && names.contains(&name) {
+                let folder = task.edge().catalogue().folder().to_owned();
+                return Err(errors::catalogue(&CatalogueError::Exists { name, folder }));
+            }
+            let edge = task.shared_edge();
+            let purpose = Purpose { kind: Kind::Restore, collection: name.clone(), name: name.clone() };
+            let job = task.edge().start_alone(purpose, move |job, progress| {
+                let restored = restore_from(
+                    edge.catalogue(),
+                    (&name, &name, replaces),
+                    (&repository, backup.as_ref()),
+                    &mut watch(progress),
+                    || edge.jobs().cancel_but(Some(job), &name),
+                );
+                let (info, adopted) = restored.map_err(|fault| unfinished(&fault))?;
+                edge.forget(&name);
+                Ok(restored_value(&info, &adopted))
+            })?;
+            Ok(Answer::accepted(task.reply(&Begun { job })?))
+        })
+        .await
 }
 
 fn id(value: Value, place: Place<'_>) -> Result<BackupId, Problem> {

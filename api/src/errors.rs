@@ -214,7 +214,12 @@ fn open(error: &OpenError) -> Problem {
     }
 }
 
+/// An error of reading what is stored: damage is told with what to do about it.
 pub(crate) fn read(error: &ReadError) -> Problem {
+    if error.is_damage() {
+        let remedy = "dehub verify COLLECTION tells what is damaged, dehub restore COLLECTION REPOSITORY brings a backup";
+        return Problem::new(DAMAGED, format!("{error}. {remedy}"));
+    }
     by_blame(error.blame(), error.to_string())
 }
 
@@ -288,9 +293,8 @@ pub(crate) fn write(error: &WriteError, written: &Written<'_>) -> Problem {
         WriteError::QueueFull { .. } => new(QUEUE_FULL).retry_after(RETRY_SECONDS),
         WriteError::WriterFailed { .. } => new(WRITER_FAILED).retry_after(RETRY_SECONDS),
         WriteError::DiskFull { .. } => new(DISK_FULL),
-        WriteError::Commit(_) | WriteError::Read(_) | WriteError::GraphFile(_) => {
-            by_blame(error.blame(), error.to_string())
-        }
+        WriteError::Read(error) => read(error),
+        WriteError::Commit(_) | WriteError::GraphFile(_) => by_blame(error.blame(), error.to_string()),
         _ => by_blame(error.blame(), error.to_string()),
     }
 }
@@ -352,10 +356,10 @@ pub(crate) fn query(error: &QueryError, asked: &[Asked]) -> Problem {
         }
         QueryError::NoPoints => new(NO_POINTS),
         QueryError::NoQueries(_) => new(EMPTY_BATCH).at("/searches"),
-        QueryError::UnknownBank { .. }
-        | QueryError::TooFewToCompare { .. }
-        | QueryError::Unsuited { .. }
-        | QueryError::Read(_) => by_blame(error.blame(), error.to_string()),
+        QueryError::UnknownBank { .. } | QueryError::TooFewToCompare { .. } | QueryError::Unsuited { .. } => {
+            by_blame(error.blame(), error.to_string())
+        }
+        QueryError::Read(error) => read(error),
         _ => by_blame(error.blame(), error.to_string()),
     }
 }
@@ -392,8 +396,8 @@ pub(crate) fn hubness(error: &QueryError) -> Problem {
         | QueryError::UnknownBank { .. }
         | QueryError::TooFewToCompare { .. }
         | QueryError::Unsuited { .. }
-        | QueryError::TimeUp(_)
-        | QueryError::Read(_) => by_blame(error.blame(), error.to_string()),
+        | QueryError::TimeUp(_) => by_blame(error.blame(), error.to_string()),
+        QueryError::Read(error) => read(error),
         _ => by_blame(error.blame(), error.to_string()),
     }
 }
@@ -423,8 +427,8 @@ pub(crate) fn drift(error: &QueryError, given: Option<&str>) -> Problem {
         | QueryError::NoPoints
         | QueryError::NoQueries(_)
         | QueryError::Unsuited { .. }
-        | QueryError::TimeUp(_)
-        | QueryError::Read(_) => by_blame(error.blame(), error.to_string()),
+        | QueryError::TimeUp(_) => by_blame(error.blame(), error.to_string()),
+        QueryError::Read(error) => read(error),
         _ => by_blame(error.blame(), error.to_string()),
     }
 }

@@ -1,5 +1,5 @@
-//! The threads that keep collections serving: they open all of them when the server starts, and mend those whose
-//! writer failed.
+//! The threads that keep collections serving: they open all of them when the server starts, mend those whose writer
+//! failed, and sync what relaxed ones have acknowledged.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -20,6 +20,9 @@ const MEND_EVERY: Duration = Duration::from_secs(1);
 
 /// … and how often at least while mending fails.
 const MEND_EVERY_AT_MOST: Duration = Duration::from_secs(30);
+
+/// How long what a relaxed collection acknowledged may wait for the disk when no other write comes.
+const SYNC_EVERY: Duration = Duration::from_secs(1);
 
 /// The threads; told to end when this is dropped.
 pub(crate) struct Upkeep(Arc<Ending>);
@@ -60,6 +63,7 @@ impl Upkeep {
             });
         }
         upkeep.spawn("mend", catalogue, open, mend);
+        upkeep.spawn("sync", catalogue, open, sync);
         upkeep
     }
 
@@ -100,6 +104,17 @@ fn open_one(catalogue: &Catalogue, name: &Name) {
         // Deleted meanwhile.
         Err(CatalogueError::Unknown { .. }) => {}
         Err(error) => tracing::error!(collection = %name, %error, "does not open"),
+    }
+}
+
+/// Syncs what no sync covers yet, again and again. A failure is the writer's, who tells of it.
+fn sync(catalogue: &Catalogue, ending: &Ending) {
+    while !ending.wait(SYNC_EVERY) {
+        for (name, collection) in catalogue.open_ones() {
+            if let Err(error) = collection.sync() {
+                tracing::error!(collection = %name, %error, "what it acknowledged is not synced");
+            }
+        }
     }
 }
 

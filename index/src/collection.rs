@@ -110,6 +110,11 @@ impl Collection {
         self.writer.info()
     }
 
+    /// Makes every acknowledged write durable, those of a relaxed collection too.
+    pub fn sync(&self) -> Result<(), WriteError> {
+        self.writer.sync()
+    }
+
     /// Acknowledges writes by this promise from now on. Everything before is durable when it returns.
     pub fn set_durability(&self, durability: Durability) -> Result<(), WriteError> {
         self.write(|draft| {

@@ -393,6 +393,14 @@ impl OpenError {
 }
 
 impl ReadError {
+    /// Whether what is stored is not what was written, rather than that it could not be read now.
+    pub fn is_damage(&self) -> bool {
+        match self {
+            ReadError::Store(error) => error.is_damage(),
+            ReadError::Damaged(_) | ReadError::State(_) | ReadError::Config(_) => true,
+        }
+    }
+
     /// Whose fault it is.
     pub fn blame(&self) -> Blame {
         Blame::Environment

@@ -79,7 +79,7 @@ impl Collection {
         } else {
             let path = graph_file::path(&self.folder, rows, quantization);
             let built = build_graph(snapshot, rows.clone(), identity);
-            built.write(&path).map_err(WriteError::GraphFile)?;
+            built.write_and(&path, || FailPoint::GraphWritten.reach()).map_err(WriteError::GraphFile)?;
             drop(built);
             // From its file, so that its memory can be taken from it and given back.
             let graph = graph_file::map(&self.folder, (rows, quantization), identity, snapshot.config());

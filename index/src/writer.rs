@@ -203,11 +203,10 @@ impl Writer {
 
     /// Makes everything that readers see durable, under a relaxed collection too.
     pub(crate) fn sync(&self) -> Result<(), WriteError> {
-        if self.settled().is_behind {
-            let outcome = self.store.sync();
-            self.noting(outcome.map_err(WriteError::from))?;
+        if !std::mem::take(&mut self.settled().is_behind) {
+            return Ok(());
         }
-        Ok(())
+        self.noting(self.store.sync().map_err(WriteError::from))
     }
 
     /// Refuses a write that cannot succeed.

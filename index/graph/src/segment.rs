@@ -232,10 +232,16 @@ impl Segment {
 
     /// Writes the segment beside `path`, syncs it and moves it there.
     pub fn write(&self, path: &Path) -> io::Result<()> {
+        self.write_and(path, || ())
+    }
+
+    /// The same, and tells when the file is whole beside its place.
+    pub fn write_and(&self, path: &Path, written: impl FnOnce()) -> io::Result<()> {
         let beside = path.with_extension("new");
         let mut file = File::create(&beside)?;
         file.write_all(self.bytes.as_slice())?;
         file.sync_all()?;
+        written();
         fs::rename(&beside, path)?;
         path.parent().map_or(Ok(()), |folder| File::open(folder)?.sync_all())
     }

@@ -274,6 +274,14 @@ impl OpenError {
 }
 
 impl ReadError {
+    /// Whether what is stored is not what was written, rather than that it could not be read now.
+    pub fn is_damage(&self) -> bool {
+        match self {
+            ReadError::Corrupt { .. } => true,
+            ReadError::UnknownFamily { .. } | ReadError::Failed { .. } => false,
+        }
+    }
+
     /// Whose fault it is.
     pub fn blame(&self) -> Blame {
         match self {
