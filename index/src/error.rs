@@ -339,13 +339,17 @@ pub enum WriteError {
     #[error(transparent)]
     Commit(#[from] dehub_store::CommitError),
     /// A commit failed, this one or one before it, so the writer refuses until the collection is opened again.
-    #[error("the collection takes no writes since a commit failed, and serves what was there before: {cause}")]
+    #[error(
+        "the collection takes no writes since a commit failed, and serves what was there before: {cause}"
+    )]
     WriterFailed {
         /// The error of the commit.
         cause: String,
     },
     /// Too many writes wait.
-    #[error("{waiting} writes of the collection are under way already: try again when some of them have ended")]
+    #[error(
+        "{waiting} writes of the collection are under way already: try again when some of them have ended"
+    )]
     QueueFull {
         /// How many.
         waiting: usize,

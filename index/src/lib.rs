@@ -36,9 +36,14 @@ mod scope;
 mod scored;
 mod screen;
 mod segments;
+mod settling;
 mod snapshot;
 mod staleness;
 mod state;
+/// What `tools/loom` has of its own.
+mod sync {
+    pub(crate) use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+}
 mod walk;
 mod write;
 mod writer;
