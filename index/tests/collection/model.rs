@@ -347,13 +347,10 @@ impl Model {
                 bank.0.iter_mut().flatten().for_each(|entry| entry.weight /= 2);
                 return Ok(Some(removed));
             }
-            Step::Fit(_)
-            | Step::FitInPieces(_)
-            | Step::Drop(_)
-            | Step::SetDefault(_)
-            | Step::SetQuarantine(..) => {
-                self.take_of_correction(step)?;
-            }
+            Step::Fit(place) | Step::FitInPieces(place) => self.fit(LABELS[*place])?,
+            Step::Drop(place) => self.drop_fitted(LABELS[*place])?,
+            Step::SetDefault(place) => self.default = Some(self.fitted_label(*place)?),
+            Step::SetQuarantine(place, holds) => self.rule = Some((self.fitted_label(*place)?, *holds)),
             Step::DropBank(of_queries) => {
                 let (kind, _) = kind_and_bank(*of_queries);
                 let is_used = self.fitted.iter().any(|label| fit(label).method.uses(kind));
@@ -371,30 +368,20 @@ impl Model {
         Ok(None)
     }
 
-    fn take_of_correction(&mut self, step: &Step) -> Result<(), Refused> {
-        match step {
-            Step::Fit(place) | Step::FitInPieces(place) => {
-                let method = fit(LABELS[*place]).method;
-                if !self.may_fit(method) {
-                    return Err(Refused);
-                }
-                let used = [BankKind::Query, BankKind::Gallery].into_iter().filter(|&kind| method.uses(kind));
-                used.for_each(|kind| self.slots(kind).iter_mut().for_each(Slots::take_in));
-                self.fitted.insert(LABELS[*place]);
-            }
-            Step::Drop(place) => {
-                let label = LABELS[*place];
-                let is_used =
-                    self.default == Some(label) || self.rule.is_some_and(|(tested, _)| tested == label);
-                if is_used || !self.fitted.remove(label) {
-                    return Err(Refused);
-                }
-            }
-            Step::SetDefault(place) => self.default = Some(self.fitted_label(*place)?),
-            Step::SetQuarantine(place, holds) => self.rule = Some((self.fitted_label(*place)?, *holds)),
-            other => panic!("{other:?} is not about a correction"),
+    fn fit(&mut self, label: &'static str) -> Result<(), Refused> {
+        let method = fit(label).method;
+        if !self.may_fit(method) {
+            return Err(Refused);
         }
+        let used = [BankKind::Query, BankKind::Gallery].into_iter().filter(|&kind| method.uses(kind));
+        used.for_each(|kind| self.slots(kind).iter_mut().for_each(Slots::take_in));
+        self.fitted.insert(label);
         Ok(())
+    }
+
+    fn drop_fitted(&mut self, label: &'static str) -> Result<(), Refused> {
+        let is_used = self.default == Some(label) || self.rule.is_some_and(|(tested, _)| tested == label);
+        if is_used || !self.fitted.remove(label) { Err(Refused) } else { Ok(()) }
     }
 
     fn fitted_label(&self, place: usize) -> Result<&'static str, Refused> {

@@ -216,7 +216,8 @@ fn hold_on(collection: &Collection, ledger: &Ledger) {
     }
 }
 
-fn stress(place: Place) {
+/// Says what was done.
+fn stress(place: Place) -> String {
     let seconds = env::var("DEHUB_STRESS_SECONDS").ok().and_then(|text| text.parse().ok()).unwrap_or(SECONDS);
     let mut site = Site::new(place, &Faults::none());
     site.create(config_with_graph(DIM, Metric::Dot)).expect("a new collection");
@@ -245,19 +246,20 @@ fn stress(place: Place) {
         ledger.is_over.store(true, Ordering::SeqCst);
     });
     let (answers, walks) = (ledger.answers.into_inner(), ledger.walks.into_inner());
-    println!("{} commits, {answers} answers, {walks} walks", collection.writer().commits);
+    let done = format!("{} commits, {answers} answers, {walks} walks", collection.writer().commits);
     assert!(walks > 0 && answers >= 6 * READERS, "{answers} answers, {walks} walks");
     let before = collection.snapshot().sequence();
     site.reopen().expect("it opens again");
     assert_eq!(site.collection().snapshot().sequence(), before);
+    done
 }
 
 #[test]
 fn in_a_folder_every_answer_is_of_one_moment() {
-    stress(Place::Folder);
+    println!("{}", stress(Place::Folder));
 }
 
 #[test]
 fn in_memory_every_answer_is_of_one_moment() {
-    stress(Place::Memory);
+    println!("{}", stress(Place::Memory));
 }
