@@ -1,5 +1,5 @@
-//! How many points a second become durable, beside other engines: batches of 1, 100 and 1,000 points, each synced before
-//! the next, with ids that are new or those of 10,000 points. Each turn is a process and a folder of its own.
+//! How many points a second become durable, beside other engines: batches of 1, 100 and 1,000 points, each synced
+//! before the next, with ids that are new or those of 10,000 points. Each turn is a process and a folder of its own.
 //!
 //! ```text
 //! cargo bench --bench durable -- [--dim N] [--seconds N] [--only A,B] [--endure N]
@@ -37,7 +37,7 @@ const IDS: [&str; 2] = ["fresh", "overwriting"];
 const OVERWRITTEN: u64 = 10_000;
 const ROWS_MADE: usize = 4096;
 /// Batches for strace, beside none, whose difference is what batches take.
-const TRACED: u64 = 10;
+const TRACED: u64 = 40;
 const TRACED_CALLS: &str = "trace=fsync,fdatasync,msync,sync_file_range,sync,syncfs";
 /// Between two looks at the memory.
 const ENDURED_STEP: u64 = 50_000;

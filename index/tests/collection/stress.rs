@@ -27,6 +27,8 @@ const BETA: f64 = 2.0;
 const LIMIT: usize = 10;
 const EFFORT: usize = 64;
 const SECONDS: u64 = 3;
+/// Fits and freezes there are in any case, however slow the machine.
+const ROUNDS_MIN: u64 = 4;
 
 /// The vector of a point in the version that write number `write` made.
 fn vector(id: u64, write: u64) -> Vec<f32> {
@@ -44,6 +46,8 @@ struct Ledger {
     acknowledged: [AtomicU64; GROUPS as usize],
     answers: AtomicU64,
     walks: AtomicU64,
+    /// Fits and freezes.
+    rounds: AtomicU64,
     is_over: AtomicBool,
 }
 
@@ -78,7 +82,7 @@ fn write_on(collection: &Collection, ledger: &Ledger) {
         of(&ledger.begun, group).store(number, Ordering::SeqCst);
         write(collection, number);
         of(&ledger.acknowledged, group).store(number, Ordering::SeqCst);
-        if number > 5 * GROUPS && ledger.is_over.load(Ordering::SeqCst) {
+        if ledger.is_over.load(Ordering::SeqCst) {
             return;
         }
     }
@@ -86,7 +90,7 @@ fn write_on(collection: &Collection, ledger: &Ledger) {
 
 /// Changes the bank, fits, freezes and chooses in turn.
 fn tend(collection: &Collection, ledger: &Ledger) {
-    for round in 0_u64.. {
+    for round in 0.. {
         let entry = |id| EntryInput::new(Some(PointId::Number(id)), vector(id, u64::MAX >> 1));
         let (gone, new) = (ids([2 * round, 2 * round + 1]), [2 * round + 40, 2 * round + 41].map(entry));
         _ = collection.exchange_in_bank(&name("queries"), &gone, new.to_vec()).expect("good entries");
@@ -96,7 +100,8 @@ fn tend(collection: &Collection, ledger: &Ledger) {
         collection.set_quarantine((round % 2 == 0).then_some(&rule)).expect("it is fitted");
         let durability = [Durability::Strict, Durability::Relaxed][usize::from(round % 4 == 1)];
         collection.set_durability(durability).expect("a durability");
-        if round > 2 && ledger.is_over.load(Ordering::SeqCst) {
+        ledger.rounds.store(round + 1, Ordering::SeqCst);
+        if ledger.is_over.load(Ordering::SeqCst) {
             return;
         }
     }
@@ -240,7 +245,7 @@ fn stress(place: Place) -> String {
         let ledger = &ledger;
         (0..READERS).for_each(|seed| _ = scope.spawn(move || read_on(collection, ledger, seed)));
         let end = Instant::now() + Duration::from_secs(seconds);
-        while Instant::now() < end {
+        while Instant::now() < end || ledger.rounds.load(Ordering::SeqCst) < ROUNDS_MIN {
             thread::sleep(Duration::from_millis(20));
         }
         ledger.is_over.store(true, Ordering::SeqCst);
