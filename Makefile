@@ -79,6 +79,11 @@ check-docs:
 check-licences:
 	@$(STAGE) licences --needs "cargo deny" cargo deny --log-level error check licenses bans sources
 
+# Outside the workspace: its crates would change the features of the others.
+.PHONY: check-loom
+check-loom: ## run group commit through every order its threads may take
+	@$(STAGE) loom cargo test --locked --manifest-path tools/loom/Cargo.toml --target-dir "$(CARGO_TARGET_DIR)/loom"
+
 .PHONY: tidy
 tidy: ## run only the rules of tools/tests/tidy.rs
 	@$(STAGE) tidy cargo test $(CHECKED) --test tidy
@@ -103,6 +108,10 @@ bench-numpy: setup $(PEERS)/numpy ## time fitting beside numpy, which is install
 .PHONY: bench-peers
 bench-peers: setup $(PEERS)/libraries ## search beside other libraries, installed into the cache directory (ARGS=...)
 	DEHUB_PYTHON=$(PEERS)/bin/python cargo bench --locked --workspace --bench peers -- $(ARGS)
+
+.PHONY: bench-durable
+bench-durable: setup $(PEERS)/libraries ## write durably beside other engines, installed into the cache directory (ARGS=...)
+	DEHUB_PYTHON=$(PEERS)/bin/python cargo bench --locked --workspace --bench durable -- $(ARGS)
 
 # One by one: a library that does not install here is absent from the contest, which says so.
 $(PEERS)/libraries: benches/peers/requirements.txt

@@ -131,12 +131,12 @@ impl Server {
         };
         let listener = TcpListener::bind((config.host.as_str(), config.port)).map_err(fault)?;
         let address = listener.local_addr().map_err(fault)?;
+        let backups = config.backups.as_deref().map(Repository::open).transpose()?.map(Arc::new);
         catalogue.lock_exclusively()?;
         let (open, closed) = channel();
         let live = Arc::new(Live::new());
         let edge =
             Edge::new(Arc::clone(&catalogue), Arc::clone(&live), config.body_limit_bytes, open.clone());
-        let backups = config.backups.as_deref().map(Repository::open).transpose()?.map(Arc::new);
         let edge = web::Data::new(edge.with_backups(backups));
         let jobs = edge.jobs().clone();
         let app = move || App::new().app_data(edge.clone()).wrap_fn(watched).configure(routes::configure);

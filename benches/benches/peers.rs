@@ -14,14 +14,13 @@
 
 use std::collections::{BTreeMap, HashSet};
 use std::error::Error;
-use std::fs::{self, OpenOptions};
 use std::io::{BufRead, BufReader, Write};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
 use dehub_benches::{
-    Bed, Curve, Mark, Random, median, named_folder, process_cpu_seconds, read_unit, resident_bytes,
-    thread_cpu_seconds,
+    Bed, Curve, Mark, Random, append_run, median, named_folder, process_cpu_seconds, read_unit,
+    resident_bytes, thread_cpu_seconds,
 };
 use dehub_format::write_npy;
 use dehub_index::Snapshot;
@@ -392,25 +391,12 @@ impl Results {
     }
 
     fn append(&self, options: &Options, data: &str) -> Outcome<()> {
-        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("runs");
-        fs::create_dir_all(&folder)?;
-        let path: PathBuf = folder.join("peers.csv");
-        let is_new = !path.exists();
-        let mut file = OpenOptions::new().append(true).create(true).open(path)?;
-        if is_new {
-            writeln!(
-                file,
-                "date,machine,commit,seed,data,ranking,contestant,parameters,recall,queries_per_second"
-            )?;
-        }
+        let columns = "seed,data,ranking,contestant,parameters,recall,queries_per_second";
         let seed = options.seed;
-        let (date, machine, commit) = (said("date", &["-u", "+%F"]), machine(), commit());
-        for (key, Mark { recall, speed }) in self.marks() {
-            let Key { ranking, contestant, parameters } = key;
-            write!(file, "{date},\"{machine}\",{commit},{seed},{data},{ranking},{contestant},")?;
-            writeln!(file, "\"{parameters}\",{recall:.5},{speed:.1}")?;
-        }
-        Ok(())
+        let row = |(Key { ranking, contestant, parameters }, Mark { recall, speed }): (&Key, Mark)| {
+            format!("{seed},{data},{ranking},{contestant},\"{parameters}\",{recall:.5},{speed:.1}")
+        };
+        Ok(append_run("peers.csv", columns, &self.marks().map(row).collect::<Vec<_>>())?)
     }
 }
 
@@ -431,22 +417,4 @@ fn compare(curves: &BTreeMap<&str, Curve>, recall: f64) {
             (None, _) => println!("  {recall}: {own:14} did not take part or does not reach it"),
         }
     }
-}
-
-/// What a command says, or `unknown`.
-fn said(command: &str, arguments: &[&str]) -> String {
-    let output = Command::new(command).args(arguments).current_dir(env!("CARGO_MANIFEST_DIR")).output();
-    let text = output.ok().filter(|output| output.status.success()).map(|output| output.stdout);
-    text.map_or_else(|| "unknown".to_owned(), |text| String::from_utf8_lossy(&text).trim().to_owned())
-}
-
-fn commit() -> String {
-    said("git", &["describe", "--always", "--dirty"])
-}
-
-fn machine() -> String {
-    let cpus = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
-    let model =
-        cpus.lines().find(|line| line.starts_with("model name")).and_then(|line| line.split_once(": "));
-    model.map_or("unknown", |(_, model)| model).to_owned()
 }

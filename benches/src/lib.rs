@@ -4,6 +4,7 @@
 //! it against beside it.
 
 mod curve;
+mod runs;
 mod usage;
 
 use std::error::Error;
@@ -19,6 +20,7 @@ use dehub_normalize::BankKind;
 use dehub_vector::{Dim, Metric, Vector};
 
 pub use curve::{Curve, Mark};
+pub use runs::append_run;
 pub use usage::{peak_bytes, process_cpu_seconds, resident_bytes, thread_cpu_seconds};
 
 /// Points written at once.

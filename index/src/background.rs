@@ -156,7 +156,7 @@ impl Collection {
             }
         };
         drop(state);
-        Prepared::new(progress, keeper, total)
+        self.writer.noting(Prepared::new(progress, keeper, total))
     }
 
     /// Commits the record of a pending fit with its newest `numbers` set numbers, whose places are empty.
@@ -192,7 +192,7 @@ impl Collection {
         banks: &[Name],
         change: impl Fn(&mut Draft<'_>) -> Result<T, WriteError>,
     ) -> Result<T, WriteError> {
-        let outcome = self.rounds(&mut prepared, banks, &change);
+        let outcome = self.writer.noting(self.rounds(&mut prepared, banks, &change));
         let key = prepared.keeper.as_ref().map(|keeper| keeper.key);
         match (&outcome, key) {
             (Ok(_), Some(key)) => _ = locked(&self.pending).remove(&key),

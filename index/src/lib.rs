@@ -44,10 +44,15 @@ mod scope;
 mod scored;
 mod screen;
 mod segments;
+mod settling;
 mod slots;
 mod snapshot;
 mod staleness;
 mod state;
+/// What `tools/loom` has of its own.
+mod sync {
+    pub(crate) use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+}
 mod verify;
 mod walk;
 mod write;

@@ -5,13 +5,15 @@
 //! published only after the sync that covers it, so no reader sees what a power cut could take back, unless the
 //! collection is relaxed.
 
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::cell::Cell;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
 
 use arc_swap::ArcSwap;
 use dehub_store::{CommitError, FailPoint, Store};
 
+use crate::settling::Settling;
 use crate::state::State;
 use crate::{Durability, Snapshot, WriteError};
 
@@ -31,25 +33,14 @@ pub(crate) struct Writer {
     store: Arc<Store>,
     /// Held while a write is made, and not while it waits to become durable.
     state: Mutex<State>,
-    settled: Mutex<Settled>,
-    /// Told when a sync has ended.
-    synced: Condvar,
+    /// The state after each write, installed while `state` is locked.
+    settling: Settling<Arc<Snapshot>, WriterFailure>,
+    /// When the store was last synced for a write. Locked last, and for a moment.
+    synced_at: Mutex<Instant>,
+    /// Whether a relaxed write was published that no sync covers.
+    is_behind: AtomicBool,
     published: ArcSwap<Snapshot>,
     writers: AtomicUsize,
-}
-
-/// How far what was appended is durable. Locked after the state, if both are.
-struct Settled {
-    /// The state after the newest write, and the number of that write.
-    newest: (u64, Arc<Snapshot>),
-    /// The newest write that is published.
-    published: u64,
-    /// Whether somebody syncs.
-    is_leading: bool,
-    synced_at: Instant,
-    /// Whether a relaxed write was published that no sync covers.
-    is_behind: bool,
-    failure: Option<WriterFailure>,
 }
 
 /// Why a collection takes no writes.
@@ -93,15 +84,9 @@ impl Writer {
         Writer {
             store: Arc::clone(store),
             state: Mutex::new(state),
-            settled: Mutex::new(Settled {
-                newest: (0, Arc::clone(&first)),
-                published: 0,
-                is_leading: false,
-                synced_at: Instant::now(),
-                is_behind: false,
-                failure: None,
-            }),
-            synced: Condvar::new(),
+            settling: Settling::new(Arc::clone(&first)),
+            synced_at: Mutex::new(Instant::now()),
+            is_behind: AtomicBool::new(false),
             published: ArcSwap::new(first),
             writers: AtomicUsize::new(0),
         }
@@ -121,7 +106,7 @@ impl Writer {
     /// The state after the newest write, as the writer and as readers have it.
     pub(crate) fn newest(&self) -> (State, Arc<Snapshot>) {
         let state = self.lock();
-        (state.clone(), Arc::clone(&self.settled().newest.1))
+        (state.clone(), self.settling.newest())
     }
 
     /// Makes a write: `make` appends it to the store and gives the next state. Returns when that is durable and
@@ -151,59 +136,34 @@ impl Writer {
     /// Lets readers see what `state` has become, once it is durable. Gives the number to wait for by
     /// [`Writer::settle`].
     pub(crate) fn install(&self, state: MutexGuard<'_, State>) -> u64 {
-        let snapshot = Arc::new(Snapshot::of(&self.store, &state));
-        let mut settled = self.settled();
-        let number = settled.newest.0 + 1;
-        settled.newest = (number, snapshot);
-        number
+        self.settling.install(Arc::new(Snapshot::of(&self.store, &state)))
     }
 
     /// Waits until the write of this number is durable and published, and syncs for all if nobody does.
     pub(crate) fn settle(&self, number: u64) -> Result<(), WriteError> {
-        let mut settled = self.settled();
-        loop {
-            if settled.published >= number {
-                return Ok(());
-            }
-            if let Some(failure) = &settled.failure {
-                return Err(failed(failure));
-            }
-            if !settled.is_leading {
-                break;
-            }
-            settled = self.synced.wait(settled).unwrap_or_else(PoisonError::into_inner);
-        }
-        settled.is_leading = true;
-        let (newest, snapshot) = settled.newest.clone();
-        let is_due = match snapshot.config.durability {
-            Durability::Strict => true,
-            Durability::Relaxed => settled.synced_at.elapsed() >= RELAXED_SYNC,
+        let is_due = Cell::new(true);
+        let sync = |newest: &Arc<Snapshot>| {
+            is_due.set(match newest.config.durability {
+                Durability::Strict => true,
+                Durability::Relaxed => self.synced_at().elapsed() >= RELAXED_SYNC,
+            });
+            let outcome = if is_due.get() { self.store.sync() } else { Ok(()) };
+            FailPoint::BeforePublish.reach();
+            outcome.map_err(|error| failure_of(&error))
         };
-        drop(settled);
-        let lead = Lead(self);
-        let outcome = if is_due { self.store.sync() } else { Ok(()) };
-        FailPoint::BeforePublish.reach();
-        let mut settled = self.settled();
-        if is_due && outcome.is_ok() {
-            settled.synced_at = Instant::now();
-        }
-        let outcome = match outcome {
-            Ok(()) => {
-                settled.published = newest;
-                settled.is_behind = !is_due;
-                self.published.store(snapshot);
-                Ok(())
+        let publish = |newest| {
+            if is_due.get() {
+                *self.synced_at() = Instant::now();
             }
-            Err(error) => Err(failed(settled.fail(&error))),
+            self.is_behind.store(!is_due.get(), Ordering::Relaxed);
+            self.published.store(newest);
         };
-        drop(settled);
-        drop(lead);
-        outcome
+        self.settling.settle(number, sync, publish).map_err(failed)
     }
 
     /// Makes everything that readers see durable, under a relaxed collection too.
     pub(crate) fn sync(&self) -> Result<(), WriteError> {
-        if !std::mem::take(&mut self.settled().is_behind) {
+        if !self.is_behind.swap(false, Ordering::Relaxed) {
             return Ok(());
         }
         self.noting(self.store.sync().map_err(WriteError::from))
@@ -212,7 +172,7 @@ impl Writer {
     /// Refuses a write that cannot succeed.
     pub(crate) fn check(&self) -> Result<(), WriteError> {
         if self.store.is_poisoned() {
-            return Err(failed(self.settled().failure.get_or_insert_with(unnoted)));
+            return Err(failed(self.settling.fail(unnoted)));
         }
         match self.store.free_bytes() {
             Some(free) if free < DISK_RESERVE_BYTES => {
@@ -226,36 +186,38 @@ impl Writer {
     /// Remembers why the store takes no more writes, if that is how `outcome` failed.
     pub(crate) fn noting<T>(&self, outcome: Result<T, WriteError>) -> Result<T, WriteError> {
         if let Err(WriteError::Commit(error @ CommitError::Failed { .. })) = &outcome {
-            self.settled().fail(error);
+            self.settling.fail(|| failure_of(error));
         }
         outcome
     }
 
     pub(crate) fn info(&self) -> WriterInfo {
         let counts = self.store.counts();
-        let mut settled = self.settled();
         if self.store.is_poisoned() {
-            settled.failure.get_or_insert_with(unnoted);
+            self.settling.fail(unnoted);
         }
         WriterInfo {
-            durability: settled.newest.1.config.durability,
+            durability: self.settling.newest().config.durability,
             waiting: self.writers.load(Ordering::Relaxed),
             waiting_max: WRITERS_MAX,
             commits: counts.commits,
             syncs: counts.syncs,
-            failure: settled.failure.clone(),
+            failure: self.settling.failure(),
         }
     }
 
     /// Whether anybody has a snapshot, or reads from the store, but the writer and the collection it is of.
     pub(crate) fn is_read(&self) -> bool {
-        let settled = self.settled();
-        let (newest, published) = (&settled.newest.1, self.published());
-        // The writer's own, the one in hand, and the newest if it is published.
-        let (own, views) = if Arc::ptr_eq(newest, &published) { (3, 1) } else { (2, 2) };
-        let newest_is_read = views == 2 && Arc::strong_count(newest) > 1;
-        let references = views + 2;
-        newest_is_read || Arc::strong_count(&published) > own || Arc::strong_count(&self.store) > references
+        let published = self.published();
+        self.settling.look(|newest| {
+            // The writer's own, the one in hand, and the newest if it is published.
+            let (own, views) = if Arc::ptr_eq(newest, &published) { (3, 1) } else { (2, 2) };
+            let newest_is_read = views == 2 && Arc::strong_count(newest) > 1;
+            let references = views + 2;
+            newest_is_read
+                || Arc::strong_count(&published) > own
+                || Arc::strong_count(&self.store) > references
+        })
     }
 
     fn enter(&self) -> Result<Place<'_>, WriteError> {
@@ -266,8 +228,8 @@ impl Writer {
         Ok(place)
     }
 
-    fn settled(&self) -> MutexGuard<'_, Settled> {
-        self.settled.lock().unwrap_or_else(PoisonError::into_inner)
+    fn synced_at(&self) -> MutexGuard<'_, Instant> {
+        self.synced_at.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -280,22 +242,8 @@ impl Drop for Writer {
     }
 }
 
-/// Who syncs for all; when dropped, even by a panic, somebody else may.
-struct Lead<'a>(&'a Writer);
-
-impl Drop for Lead<'_> {
-    fn drop(&mut self) {
-        self.0.settled().is_leading = false;
-        self.0.synced.notify_all();
-    }
-}
-
-impl Settled {
-    /// The first failure is why there are others.
-    fn fail(&mut self, error: &CommitError) -> &WriterFailure {
-        self.failure
-            .get_or_insert_with(|| WriterFailure { cause: error.to_string(), since: SystemTime::now() })
-    }
+fn failure_of(error: &CommitError) -> WriterFailure {
+    WriterFailure { cause: error.to_string(), since: SystemTime::now() }
 }
 
 /// The store failed where nobody could say why.
@@ -303,6 +251,6 @@ fn unnoted() -> WriterFailure {
     WriterFailure { cause: "an earlier write to the store failed".to_owned(), since: SystemTime::now() }
 }
 
-fn failed(failure: &WriterFailure) -> WriteError {
-    WriteError::WriterFailed { cause: failure.cause.clone() }
+fn failed(failure: WriterFailure) -> WriteError {
+    WriteError::WriterFailed { cause: failure.cause }
 }

@@ -1,41 +1,65 @@
-//! A collection behaves like ordered maps and plain sums in f64, however it is written and reopened.
+//! What a collection stands for: ordered maps, and plain sums in f64. Steps that change both, and what must be equal
+//! after each.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use dehub_index::{BankUpdate, EntryInput, EntrySelector, Question, Snapshot, Variant};
+use dehub_index::{
+    BankUpdate, Collection, DefaultCorrection, Durability, EntryInput, EntrySelector, FitProgress, HubRule,
+    PointInput, Quantization, Question, Snapshot, Variant, WriteError,
+};
 use dehub_normalize::{BankKind, Method, Statistic, Term};
 use dehub_vector::{Metric, PointId, Vector};
 use proptest::collection::vec;
 use proptest::prelude::*;
-use proptest::test_runner::{Config, RngSeed, TestCaseError, TestRunner};
+use proptest::test_runner::TestCaseError;
 
-use crate::made::{Home, config_with_graph, fit, gallery, ids, name, point, queries};
+use crate::made::{Numbers, fit, gallery, ids, name, point, queries};
 use crate::reference::{log_sum_exp, similarity, top_mean};
 
-const CASES: u32 = 60;
-const STEPS_MAX: usize = 18;
-const DIM: usize = 2;
+pub(crate) const STEPS_MAX: usize = 18;
+pub(crate) const DIM: usize = 2;
 const IDS: u64 = 12;
+/// Ids of the points that come all at once.
+const CROWD: std::ops::Range<u64> = 1000..1300;
 const LABELS: [&str; 5] =
     ["IS(beta=2)", "NNN(alpha=0.5,k=2)", "DualIS(b1=1,b2=3)", "DIS(beta=2,k=1)", "DualDIS(b1=2,b2=1,k=2)"];
+/// A walk this wide meets every point of a small graph.
+const EFFORT: usize = 4096;
 
 #[derive(Debug, Clone)]
-enum Step {
+pub(crate) enum Step {
     Upsert(BTreeMap<u64, Vec<f32>>),
+    /// So many points that a fit may be done in pieces.
+    UpsertCrowd,
     Delete(Vec<u64>),
     /// Vectors with their weights, and whether corrections take them in later.
     AddQueries(Vec<(Vec<f32>, u8)>, bool),
     AddReferences(Vec<(Vec<f32>, u8)>, bool),
     RemoveQueries(Vec<u32>),
     RemoveReferences(Vec<u64>),
+    /// Removes the references with these ids, and adds others.
+    Exchange(Vec<u64>, Vec<(Vec<f32>, u8)>),
     Absorb(bool),
     /// Halves weights and drops those below 1.
     Decay(bool),
     Fit(usize),
+    /// In pieces that are kept, if there are many points.
+    FitInPieces(usize),
     Drop(usize),
-    DropBanks,
+    DropBank(bool),
+    SetDefault(usize),
+    ClearDefault,
+    /// Holds every new point, or none of them.
+    SetQuarantine(usize, bool),
+    EndQuarantine,
+    ReleaseAll,
     BuildGraph,
+    Freeze,
+    Quantize(usize),
+    SetDurability(Durability),
     Reopen,
+    /// Of the commits that are not synced, so many at most remain.
+    CutPower(usize),
 }
 
 /// Small whole numbers: similarities are exact, and ties and copies are everywhere.
@@ -47,7 +71,8 @@ fn entries() -> impl Strategy<Value = Vec<(Vec<f32>, u8)>> {
     vec((vector(), prop_oneof![2 => Just(1_u8), 1 => prop::sample::select(vec![2_u8, 4])]), 0..4)
 }
 
-fn step() -> impl Strategy<Value = Step> {
+pub(crate) fn step() -> impl Strategy<Value = Step> {
+    let label = || 0..LABELS.len();
     prop_oneof![
         6 => prop::collection::btree_map(0..IDS, vector(), 1..5).prop_map(Step::Upsert),
         3 => vec(0..IDS, 0..4).prop_map(Step::Delete),
@@ -55,14 +80,80 @@ fn step() -> impl Strategy<Value = Step> {
         3 => (entries(), any::<bool>()).prop_map(|(entries, defer)| Step::AddReferences(entries, defer)),
         2 => vec(0_u32..8, 0..4).prop_map(Step::RemoveQueries),
         2 => vec(0_u64..8, 0..4).prop_map(Step::RemoveReferences),
+        2 => (vec(0_u64..8, 0..4), entries()).prop_map(|(gone, new)| Step::Exchange(gone, new)),
         1 => any::<bool>().prop_map(Step::Absorb),
         1 => any::<bool>().prop_map(Step::Decay),
-        4 => (0..LABELS.len()).prop_map(Step::Fit),
-        1 => (0..LABELS.len()).prop_map(Step::Drop),
-        1 => Just(Step::DropBanks),
+        4 => label().prop_map(Step::Fit),
+        1 => label().prop_map(Step::Drop),
+        1 => any::<bool>().prop_map(Step::DropBank),
+        1 => label().prop_map(Step::SetDefault),
+        1 => Just(Step::ClearDefault),
+        1 => (label(), any::<bool>()).prop_map(|(label, holds)| Step::SetQuarantine(label, holds)),
+        1 => Just(Step::EndQuarantine),
+        1 => Just(Step::ReleaseAll),
         1 => Just(Step::BuildGraph),
+        1 => Just(Step::Freeze),
+        1 => (0..Quantization::ALL.len()).prop_map(Step::Quantize),
+        1 => prop::sample::select(vec![Durability::Strict, Durability::Relaxed]).prop_map(Step::SetDurability),
         2 => Just(Step::Reopen),
+        2 => (0_usize..6).prop_map(Step::CutPower),
     ]
+}
+
+/// Steps, and a query to compare the answers to.
+pub(crate) fn script() -> impl Strategy<Value = (Vec<Step>, Vec<f32>)> {
+    (vec(step(), 1..=STEPS_MAX), vector())
+}
+
+/// One step of every kind, on a collection that has what each needs.
+pub(crate) fn every_kind() -> Vec<Step> {
+    let entries = |numbers: &[(f32, f32, u8)]| -> Vec<(Vec<f32>, u8)> {
+        numbers.iter().map(|&(x, y, weight)| (vec![x, y], weight)).collect()
+    };
+    let batch = |first: u64, vectors: &[[f32; 2]]| {
+        Step::Upsert((first..).zip(vectors).map(|(id, vector)| (id, vector.to_vec())).collect())
+    };
+    vec![
+        batch(0, &[[1.0, 0.0], [2.0, 1.0], [-1.0, 2.0], [1.0, 0.0]]),
+        Step::AddQueries(entries(&[(1.0, 1.0, 1), (2.0, -1.0, 2), (0.0, 1.0, 1)]), false),
+        Step::AddReferences(entries(&[(1.0, 0.0, 1), (2.0, 1.0, 4), (0.0, 2.0, 1)]), false),
+        Step::Fit(0),
+        Step::Fit(4),
+        Step::SetDefault(0),
+        Step::AddQueries(entries(&[(-1.0, 1.0, 2)]), true),
+        Step::Freeze,
+        batch(2, &[[0.0, 1.0], [2.0, 2.0], [-2.0, 1.0]]),
+        Step::Absorb(true),
+        Step::Exchange(vec![0, 1], entries(&[(2.0, 2.0, 2), (1.0, -1.0, 1)])),
+        Step::Decay(true),
+        Step::Reopen,
+        Step::SetQuarantine(0, true),
+        batch(4, &[[1.0, 1.0], [2.0, 0.0]]),
+        Step::ReleaseAll,
+        Step::EndQuarantine,
+        Step::RemoveQueries(vec![0]),
+        Step::RemoveReferences(vec![2]),
+        Step::Quantize(0),
+        Step::BuildGraph,
+        Step::SetDurability(Durability::Relaxed),
+        Step::Delete(vec![1, 5]),
+        Step::SetDurability(Durability::Strict),
+        Step::ClearDefault,
+        Step::Drop(0),
+        Step::Drop(4),
+        Step::DropBank(true),
+        Step::DropBank(false),
+    ]
+}
+
+/// A fit that keeps what it has done, begun and completed.
+pub(crate) fn in_pieces() -> Vec<Step> {
+    let entries = vec![(vec![1.0, 1.0], 1), (vec![2.0, -1.0], 2), (vec![0.0, 1.0], 1)];
+    let crowd =
+        [Step::UpsertCrowd, Step::AddQueries(entries.clone(), false), Step::AddReferences(entries, false)];
+    let fits =
+        [Step::FitInPieces(0), Step::Delete(vec![1003]), Step::FitInPieces(4), Step::Reopen, Step::Drop(4)];
+    crowd.into_iter().chain(fits).collect()
 }
 
 #[derive(Debug, Clone)]
@@ -91,10 +182,6 @@ impl Slots {
 
     fn deferred(&self) -> usize {
         self.entries().filter(|entry| entry.is_deferred).count()
-    }
-
-    fn free_ids(&self) -> impl Iterator<Item = u64> {
-        (0..).filter(|&id| self.entries().all(|entry| entry.id != id))
     }
 
     fn add(&mut self, entries: &[(Vec<f32>, u8)], ids: &[u64], is_deferred: bool) {
@@ -130,15 +217,24 @@ impl Slots {
     }
 }
 
-#[derive(Default)]
-struct Model {
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Model {
     /// Id → row and vector. Every write of a point takes the next row.
     points: BTreeMap<u64, (u32, Vec<f32>)>,
     next_row: u32,
     queries: Option<Slots>,
     references: Option<Slots>,
     fitted: BTreeSet<&'static str>,
+    default: Option<&'static str>,
+    /// The correction that new points are tested by, and whether all of them are held, or none.
+    rule: Option<(&'static str, bool)>,
+    held: BTreeMap<u64, Vec<f32>>,
+    pub(crate) durability: Durability,
 }
+
+/// A step that the collection refuses, as it cannot be done.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Refused;
 
 impl Model {
     fn slots(&mut self, kind: BankKind) -> &mut Option<Slots> {
@@ -211,110 +307,198 @@ impl Model {
     }
 }
 
-#[test]
-fn a_collection_is_the_maps_and_sums_it_stands_for() {
-    let config =
-        Config { cases: CASES, rng_seed: RngSeed::Fixed(1), failure_persistence: None, ..Config::default() };
-    TestRunner::new(config)
-        .run(&(vec(step(), 1..=STEPS_MAX), vector()), |(steps, query)| run(&steps, &query))
-        .expect("the model holds");
-}
-
-fn run(steps: &[Step], query: &[f32]) -> Result<(), TestCaseError> {
-    let mut home = Home::new(config_with_graph(DIM, Metric::Dot));
-    let mut model = Model::default();
-    for step in steps {
-        take(&mut home, &mut model, step)?;
-        compare(&home, &model, query)?;
-    }
-    Ok(())
-}
-
-fn take(home: &mut Home, model: &mut Model, step: &Step) -> Result<(), TestCaseError> {
-    match step {
-        Step::Upsert(batch) => {
-            home.upsert(&batch.iter().map(|(&id, vector)| point(id, vector)).collect::<Vec<_>>());
-            for (&id, vector) in batch {
-                model.points.insert(id, (model.next_row, vector.clone()));
-                model.next_row += 1;
+impl Model {
+    /// What becomes of it, and how many points or entries the collection says were removed, if it says so.
+    pub(crate) fn take(&mut self, step: &Step) -> Result<Option<usize>, Refused> {
+        match step {
+            Step::Upsert(batch) => self.upsert(batch),
+            Step::UpsertCrowd => self.upsert(&crowd()),
+            Step::Delete(gone) => {
+                let is_gone = |id: &&u64| self.points.remove(id).is_some() || self.held.remove(id).is_some();
+                return Ok(Some(gone.iter().filter(is_gone).count()));
             }
-        }
-        Step::Delete(gone) => {
-            let receipt = home.collection().delete(&ids(gone.iter().copied())).expect("a delete");
-            let deleted = gone.iter().filter(|id| model.points.remove(id).is_some()).count();
-            prop_assert_eq!(receipt.deleted, deleted);
-        }
-        Step::AddQueries(entries, defer) => {
-            home.add(&update(queries("queries", &[]), entries, &[], *defer));
-            model.queries.get_or_insert_default().add(entries, &[0; 4], *defer);
-        }
-        Step::AddReferences(entries, defer) => {
-            let bank = model.references.get_or_insert_default();
-            let ids: Vec<u64> = bank.free_ids().take(entries.len()).collect();
-            home.add(&update(gallery("gallery", 0, &[]), entries, &ids, *defer));
-            bank.add(entries, &ids, *defer);
-        }
-        Step::RemoveQueries(numbers) => {
-            let selector = EntrySelector::Numbers(numbers.clone());
-            let removed = home.collection().remove_from_bank(&name("queries"), &selector);
-            let wanted = model.queries.as_mut().map(|bank| bank.remove(|place, _| numbers.contains(&place)));
-            prop_assert_eq!(removed.ok().map(|receipt| receipt.deleted), wanted);
-        }
-        Step::RemoveReferences(gone) => {
-            let selector = EntrySelector::Ids(ids(gone.iter().copied()));
-            let removed = home.collection().remove_from_bank(&name("gallery"), &selector);
-            let wanted = model.references.as_mut().map(|bank| bank.remove(|_, it| gone.contains(&it.id)));
-            prop_assert_eq!(removed.ok().map(|receipt| receipt.deleted), wanted);
-        }
-        Step::Absorb(of_queries) => {
-            let (kind, bank) = kind_and_bank(*of_queries);
-            let absorbed = home.collection().absorb(&name(bank));
-            prop_assert_eq!(absorbed.is_ok(), model.slots(kind).is_some());
-            model.slots(kind).iter_mut().for_each(Slots::take_in);
-        }
-        Step::Decay(of_queries) => {
-            let (kind, bank) = kind_and_bank(*of_queries);
-            let scaled = home.collection().scale_bank(&name(bank), 0.5, 1.0);
-            let wanted = model.slots(kind).as_mut().map(|bank| {
+            Step::AddQueries(entries, defer) => {
+                self.queries.get_or_insert_default().add(entries, &[0; 4], *defer);
+            }
+            Step::AddReferences(entries, defer) => {
+                let ids = self.new_references(&[], entries.len());
+                self.references.get_or_insert_default().add(entries, &ids, *defer);
+            }
+            Step::RemoveQueries(numbers) => {
+                let bank = self.queries.as_mut().ok_or(Refused)?;
+                return Ok(Some(bank.remove(|place, _| numbers.contains(&place))));
+            }
+            Step::RemoveReferences(gone) => {
+                let bank = self.references.as_mut().ok_or(Refused)?;
+                return Ok(Some(bank.remove(|_, entry| gone.contains(&entry.id))));
+            }
+            Step::Exchange(gone, entries) => {
+                let ids = self.new_references(gone, entries.len());
+                let bank = self.references.as_mut().ok_or(Refused)?;
+                let removed = bank.remove(|_, entry| gone.contains(&entry.id));
+                bank.add(entries, &ids, false);
+                return Ok(Some(removed));
+            }
+            Step::Absorb(of_queries) => self.existing(*of_queries)?.take_in(),
+            Step::Decay(of_queries) => {
+                let bank = self.existing(*of_queries)?;
                 bank.take_in();
                 let removed = bank.remove(|_, entry| entry.weight < 2);
                 bank.0.iter_mut().flatten().for_each(|entry| entry.weight /= 2);
-                removed
-            });
-            prop_assert_eq!(scaled.ok().map(|receipt| receipt.deleted), wanted);
-        }
-        Step::Fit(place) => {
-            let input = fit(LABELS[*place]);
-            let fitted = home.collection().fit(std::slice::from_ref(&input));
-            prop_assert_eq!(fitted.is_ok(), model.may_fit(input.method), "{:?}", fitted);
-            if fitted.is_ok() {
-                let used =
-                    [BankKind::Query, BankKind::Gallery].into_iter().filter(|&kind| input.method.uses(kind));
-                used.for_each(|kind| model.slots(kind).iter_mut().for_each(Slots::take_in));
-                model.fitted.insert(LABELS[*place]);
+                return Ok(Some(removed));
             }
+            Step::Fit(place) | Step::FitInPieces(place) => self.fit(LABELS[*place])?,
+            Step::Drop(place) => self.drop_fitted(LABELS[*place])?,
+            Step::SetDefault(place) => self.default = Some(self.fitted_label(*place)?),
+            Step::SetQuarantine(place, holds) => self.rule = Some((self.fitted_label(*place)?, *holds)),
+            Step::DropBank(of_queries) => {
+                let (kind, _) = kind_and_bank(*of_queries);
+                let is_used = self.fitted.iter().any(|label| fit(label).method.uses(kind));
+                self.slots(kind).take_if(|_| !is_used).ok_or(Refused)?;
+            }
+            Step::ClearDefault => self.default = None,
+            Step::EndQuarantine => self.rule = None,
+            Step::ReleaseAll => {
+                let held = std::mem::take(&mut self.held);
+                self.write_points(&held);
+            }
+            Step::SetDurability(durability) => self.durability = *durability,
+            Step::BuildGraph | Step::Freeze | Step::Quantize(_) | Step::Reopen | Step::CutPower(_) => {}
         }
-        Step::Drop(place) => {
-            let dropped = home.collection().drop_correction(&name(LABELS[*place]));
-            prop_assert_eq!(dropped.is_ok(), model.fitted.remove(LABELS[*place]));
-        }
-        Step::DropBanks => {
-            let used = |kind| {
-                let uses = |label: &&str| fit(label).method.uses(kind);
-                model.fitted.iter().any(uses)
-            };
-            let (used_queries, used_references) = (used(BankKind::Query), used(BankKind::Gallery));
-            let dropped = home.collection().drop_bank(&name("queries")).is_ok();
-            prop_assert_eq!(dropped, !used_queries && model.queries.is_some());
-            model.queries = model.queries.take().filter(|_| !dropped);
-            let dropped = home.collection().drop_bank(&name("gallery")).is_ok();
-            prop_assert_eq!(dropped, !used_references && model.references.is_some());
-            model.references = model.references.take().filter(|_| !dropped);
-        }
-        Step::BuildGraph => home.build_graph(),
-        Step::Reopen => home.reopen(),
+        Ok(None)
     }
-    Ok(())
+
+    fn fit(&mut self, label: &'static str) -> Result<(), Refused> {
+        let method = fit(label).method;
+        if !self.may_fit(method) {
+            return Err(Refused);
+        }
+        let used = [BankKind::Query, BankKind::Gallery].into_iter().filter(|&kind| method.uses(kind));
+        used.for_each(|kind| self.slots(kind).iter_mut().for_each(Slots::take_in));
+        self.fitted.insert(label);
+        Ok(())
+    }
+
+    fn drop_fitted(&mut self, label: &'static str) -> Result<(), Refused> {
+        let is_used = self.default == Some(label) || self.rule.is_some_and(|(tested, _)| tested == label);
+        if is_used || !self.fitted.remove(label) { Err(Refused) } else { Ok(()) }
+    }
+
+    fn fitted_label(&self, place: usize) -> Result<&'static str, Refused> {
+        self.fitted.get(LABELS[place]).copied().ok_or(Refused)
+    }
+
+    fn existing(&mut self, of_queries: bool) -> Result<&mut Slots, Refused> {
+        self.slots(kind_and_bank(of_queries).0).as_mut().ok_or(Refused)
+    }
+
+    /// Ids for new references, once those with the ids `gone` are removed.
+    fn new_references(&self, gone: &[u64], count: usize) -> Vec<u64> {
+        let bank = self.bank(BankKind::Gallery);
+        let is_taken = |id: &u64| bank.entries().any(|entry| entry.id == *id) && !gone.contains(id);
+        (0..).filter(|id| !is_taken(id)).take(count).collect()
+    }
+
+    fn upsert(&mut self, batch: &BTreeMap<u64, Vec<f32>>) {
+        if self.rule.is_some_and(|(_, holds)| holds) {
+            self.points.retain(|id, _| !batch.contains_key(id));
+            self.held.extend(batch.clone());
+        } else {
+            self.held.retain(|id, _| !batch.contains_key(id));
+            self.write_points(batch);
+        }
+    }
+
+    fn write_points(&mut self, batch: &BTreeMap<u64, Vec<f32>>) {
+        for (&id, vector) in batch {
+            self.points.insert(id, (self.next_row, vector.clone()));
+            self.next_row += 1;
+        }
+    }
+}
+
+fn crowd() -> BTreeMap<u64, Vec<f32>> {
+    let mut numbers = Numbers(5);
+    let mut number = || numbers.below(5) as f32 - 2.0;
+    CROWD.map(|id| (id, vec![number(), number()])).collect()
+}
+
+/// Does to the collection what the step says; `model` is the state before it. Says how many points or entries were
+/// removed, for the steps that do.
+pub(crate) fn perform(
+    collection: &Collection,
+    model: &Model,
+    step: &Step,
+) -> Result<Option<usize>, WriteError> {
+    let upsert = |batch: &BTreeMap<u64, Vec<f32>>| {
+        collection.upsert(&batch.iter().map(|(&id, vector)| point(id, vector)).collect::<Vec<_>>())
+    };
+    match step {
+        Step::Upsert(batch) => _ = upsert(batch)?,
+        Step::UpsertCrowd => _ = upsert(&crowd())?,
+        Step::Delete(gone) => return Ok(Some(collection.delete(&ids(gone.iter().copied()))?.deleted)),
+        Step::AddQueries(entries, defer) => {
+            _ = collection.add_to_bank(&update(queries("queries", &[]), entries, &[], *defer))?;
+        }
+        Step::AddReferences(entries, defer) => {
+            let ids = model.new_references(&[], entries.len());
+            _ = collection.add_to_bank(&update(gallery("gallery", 0, &[]), entries, &ids, *defer))?;
+        }
+        Step::RemoveQueries(numbers) => {
+            let selector = EntrySelector::Numbers(numbers.clone());
+            return Ok(Some(collection.remove_from_bank(&name("queries"), &selector)?.deleted));
+        }
+        Step::RemoveReferences(gone) => {
+            let selector = EntrySelector::Ids(ids(gone.iter().copied()));
+            return Ok(Some(collection.remove_from_bank(&name("gallery"), &selector)?.deleted));
+        }
+        Step::Exchange(gone, entries) => {
+            let new = model.new_references(gone, entries.len());
+            let added = update(gallery("gallery", 0, &[]), entries, &new, false).entries;
+            let gone = ids(gone.iter().copied());
+            return Ok(Some(collection.exchange_in_bank(&name("gallery"), &gone, added)?.deleted));
+        }
+        Step::Absorb(of_queries) => _ = collection.absorb(&name(kind_and_bank(*of_queries).1))?,
+        Step::Decay(of_queries) => {
+            let bank = name(kind_and_bank(*of_queries).1);
+            return Ok(Some(collection.scale_bank(&bank, 0.5, 1.0)?.deleted));
+        }
+        Step::Fit(place) => _ = collection.fit(&[fit(LABELS[*place])])?,
+        Step::FitInPieces(place) => {
+            _ = collection.fit_with(&[fit(LABELS[*place])], &FitProgress::watched(1, |_| ()))?;
+        }
+        Step::Drop(place) => collection.drop_correction(&name(LABELS[*place]))?,
+        Step::DropBank(of_queries) => collection.drop_bank(&name(kind_and_bank(*of_queries).1))?,
+        Step::SetDefault(place) => {
+            let snapshot = collection.snapshot();
+            let version = snapshot.correction(LABELS[*place]).map_or(0, |it| it.info().version);
+            let correction = name(LABELS[*place]);
+            collection.set_default(&DefaultCorrection {
+                correction,
+                version,
+                evidence: None,
+                forced: true,
+            })?;
+        }
+        Step::ClearDefault => _ = collection.clear_default()?,
+        Step::SetQuarantine(place, holds) => {
+            let rate = f64::from(u8::from(*holds));
+            collection.set_quarantine(Some(&HubRule { correction: name(LABELS[*place]), rate }))?;
+        }
+        Step::EndQuarantine => collection.set_quarantine(None)?,
+        Step::ReleaseAll => _ = collection.release(&ids(model.held.keys().copied()))?,
+        Step::BuildGraph => _ = collection.build_graph_if_due()?,
+        Step::Freeze => _ = collection.freeze()?,
+        Step::Quantize(place) => collection.set_quantization(Quantization::ALL[*place])?,
+        Step::SetDurability(durability) => collection.set_durability(*durability)?,
+        Step::Reopen | Step::CutPower(_) => {}
+    }
+    Ok(None)
+}
+
+/// A write that always can be done, and changes nothing that is compared.
+pub(crate) fn harmless_write(collection: &Collection) -> Result<(), WriteError> {
+    collection.upsert(&[] as &[PointInput]).map(drop)
 }
 
 fn kind_and_bank(of_queries: bool) -> (BankKind, &'static str) {
@@ -332,17 +516,28 @@ fn update(empty: BankUpdate, entries: &[(Vec<f32>, u8)], ids: &[u64], defer: boo
     BankUpdate { entries: entries.iter().map(entry).collect(), defer, ..empty }
 }
 
-fn compare(home: &Home, model: &Model, query: &[f32]) -> Result<(), TestCaseError> {
-    let report = home.collection().verify(&mut |_| ());
-    prop_assert!(report.is_whole(), "{:#?}", report.checks);
-    let snapshot = home.snapshot();
+pub(crate) fn compare(snapshot: &Snapshot, model: &Model, query: &[f32]) -> Result<(), TestCaseError> {
     prop_assert_eq!(snapshot.row_count(), model.next_row);
     let live: BTreeSet<u32> = model.points.values().map(|&(row, _)| row).collect();
     prop_assert_eq!(snapshot.rows().collect::<Vec<_>>(), live.into_iter().collect::<Vec<_>>());
-    for id in 0..IDS {
-        let found = snapshot.find(&PointId::Number(id)).expect("ids are whole");
+    for id in (0..IDS).chain(CROWD.step_by(100)) {
+        let found = snapshot.find(&PointId::Number(id));
+        let found = found.map_err(|error| TestCaseError::fail(format!("id {id}: {error}")))?;
         prop_assert_eq!(found, model.points.get(&id).map(|&(row, _)| row));
     }
+    let rows: Vec<u32> = model.points.values().map(|&(row, _)| row).collect();
+    let kept = snapshot.points(&rows).map_err(|error| TestCaseError::fail(error.to_string()))?;
+    let kept: Vec<PointId> = kept.into_iter().map(|point| point.id).collect();
+    prop_assert_eq!(kept, ids(model.points.keys().copied()));
+    let held: Vec<(PointId, Vec<f32>)> =
+        snapshot.quarantined().map(|held| (held.point.id.clone(), held.point.vector.clone())).collect();
+    let wanted: Vec<(PointId, Vec<f32>)> =
+        model.held.iter().map(|(&id, vector)| (PointId::Number(id), vector.clone())).collect();
+    prop_assert_eq!(held, wanted);
+    let default = snapshot.default_correction().map(|default| default.correction.as_str());
+    prop_assert_eq!(default, model.default);
+    let rule = snapshot.quarantine_rule().map(|rule| (rule.correction.as_str(), rule.rate > 0.0));
+    prop_assert_eq!(rule, model.rule);
     for (row, vector) in model.points.values() {
         prop_assert_eq!(snapshot.vector(*row), &vector[..]);
     }
@@ -352,8 +547,8 @@ fn compare(home: &Home, model: &Model, query: &[f32]) -> Result<(), TestCaseErro
         prop_assert_eq!(found, wanted);
     }
     prop_assert_eq!(snapshot.corrections().len(), model.fitted.len());
-    let query = home.query(query);
-    check_ranking(&snapshot, model, &query, &Variant::raw(), |_| 0.0)?;
+    let query = Vector::new(query, snapshot.config().dim, snapshot.config().metric).expect("whole numbers");
+    check_ranking(snapshot, model, &query, &Variant::raw(), |_| 0.0)?;
     for label in &model.fitted {
         let correction = snapshot.correction(label).expect("fitted");
         let method = correction.info().method;
@@ -378,12 +573,12 @@ fn compare(home: &Home, model: &Model, query: &[f32]) -> Result<(), TestCaseErro
             let terms = method.terms(Metric::Dot).into_iter().zip(&weights).zip(&centers);
             terms.map(|((term, weight), center)| weight * (model.bias(term, id) - center)).sum()
         };
-        check_ranking(&snapshot, model, &query, &correction.variant(&open, 1.0), bias)?;
+        check_ranking(snapshot, model, &query, &correction.variant(&open, 1.0), bias)?;
     }
     Ok(())
 }
 
-/// The scan lists the live points by the model's scores; a walk lists some of them, rightly scored.
+/// The scan and a walk list the live points by the model's scores.
 fn check_ranking(
     snapshot: &Snapshot,
     model: &Model,
@@ -393,10 +588,14 @@ fn check_ranking(
 ) -> Result<(), TestCaseError> {
     let score = |id: u64| similarity(Metric::Dot, query.as_slice(), &model.points[&id].1) - bias(id);
     let scores: BTreeMap<u32, f64> = model.points.iter().map(|(&id, &(row, _))| (row, score(id))).collect();
-    let question = Question { vectors: std::slice::from_ref(query), limit: 50, targets: &[] };
+    let limit = scores.len() + 1;
+    let question = Question { vectors: std::slice::from_ref(query), limit, targets: &[] };
     let found = snapshot.scan(&question, std::slice::from_ref(variant)).remove(0).remove(0).best;
     prop_assert_eq!(found.len(), scores.len());
-    let walked = snapshot.walk(query, variant, 50, 50).unwrap_or_default();
+    let walked = snapshot.walk(query, variant, limit, EFFORT);
+    prop_assert_eq!(walked.is_some(), snapshot.has_graph());
+    let walked = walked.unwrap_or_else(|| found.clone());
+    prop_assert_eq!(walked.len(), scores.len());
     for list in [&found, &walked] {
         prop_assert!(list.is_sorted_by(|a, b| a > b));
         for candidate in list {
