@@ -1,8 +1,9 @@
 //! How many points a second become durable, beside other engines: batches of 1, 100 and 1,000 points, each synced
 //! before the next, with ids that are new or those of 10,000 points. Each turn is a process and a folder of its own.
+//! Engines take turns, as a disk is not always as fast; a speed is the median of the rounds.
 //!
 //! ```text
-//! cargo bench --bench durable -- [--dim N] [--seconds N] [--only A,B] [--endure N]
+//! cargo bench --bench durable -- [--dim N] [--seconds N] [--rounds N] [--only A,B] [--endure N]
 //! ```
 //!
 //! `DEHUB_PYTHON` names a Python with the others, which `benches/peers/durable_run.py` runs; those it lacks are named.
@@ -20,7 +21,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use dehub_benches::{Random, append_run, resident_bytes};
+use dehub_benches::{Random, append_run, median, resident_bytes};
 use dehub_index::{Catalogue, Collection, CollectionConfig, GraphConfig, Payload, PointInput};
 use dehub_vector::Metric;
 use serde_json::Value;
@@ -45,12 +46,13 @@ const ENDURED_BATCH: usize = 1000;
 
 fn main() -> Outcome<()> {
     let mut arguments = std::env::args().skip(1);
-    let (mut dim, mut seconds, mut only, mut endure) = (128, 3.0, None, None);
+    let (mut dim, mut seconds, mut rounds, mut only, mut endure) = (128, 2.0, 3_usize, None, None);
     while let Some(argument) = arguments.next() {
         let mut value = || arguments.next().ok_or_else(|| format!("{argument} wants a value"));
         match argument.as_str() {
             "--dim" => dim = value()?.parse()?,
             "--seconds" => seconds = value()?.parse()?,
+            "--rounds" => rounds = value()?.parse()?,
             "--only" => only = Some(value()?),
             "--endure" => endure = Some(value()?.parse()?),
             // One of our own turns, in a process of its own.
@@ -63,14 +65,34 @@ fn main() -> Outcome<()> {
     if let Some(upserts) = endure {
         return endured(dim, upserts);
     }
+    contest(dim, seconds, rounds, only.as_deref())
+}
+
+/// Every engine at every batch, the engines in turns.
+fn contest(dim: usize, seconds: f64, rounds: usize, only: Option<&str>) -> Outcome<()> {
     let is_wanted = |name: &&str| only.as_ref().is_none_or(|only| only.split(',').any(|it| it == *name));
+    if rounds == 0 {
+        return Err("wanted at least one round".into());
+    }
     let mut rows = Vec::new();
     println!("{:16} {:12} {:>6} {:>12} {:>14}", "engine", "ids", "batch", "points/s", "syncs/batch");
-    for engine in [OURS, TOGETHER].iter().chain(&PEERS).copied().filter(is_wanted) {
-        for (ids, batch) in IDS.iter().flat_map(|ids| BATCHES.map(|batch| (ids, batch))) {
-            let turn = Turn { engine, ids, batch, dim };
-            match turn.speed(seconds) {
-                Ok(speed) => {
+    let engines: Vec<&str> = [OURS, TOGETHER].iter().chain(&PEERS).copied().filter(is_wanted).collect();
+    for (ids, batch) in IDS.iter().flat_map(|ids| BATCHES.map(|batch| (ids, batch))) {
+        let mut speeds: Vec<Outcome<Vec<f64>>> = engines.iter().map(|_| Ok(Vec::new())).collect();
+        for _ in 0..rounds {
+            for (&engine, speeds) in engines.iter().zip(&mut speeds) {
+                let speed = Turn { engine, ids, batch, dim }.speed(seconds);
+                match (speeds.as_mut(), speed) {
+                    (Ok(speeds), Ok(speed)) => speeds.push(speed),
+                    (Ok(_), Err(error)) => *speeds = Err(error),
+                    (Err(_), _) => {}
+                }
+            }
+        }
+        for (engine, speeds) in engines.iter().copied().zip(speeds) {
+            match speeds {
+                Ok(speeds) => {
+                    let (speed, turn) = (median(speeds), Turn { engine, ids, batch, dim });
                     let syncs = turn.syncs().map_or_else(|_| "unknown".to_owned(), |it| format!("{it:.1}"));
                     println!("{engine:16} {ids:12} {batch:6} {speed:12.0} {syncs:>14}");
                     rows.push(format!("{engine},{ids},{batch},{dim},{speed:.1},{syncs}"));
