@@ -352,6 +352,8 @@ impl Catalogue {
 
     /// Deletes a collection and its files. Readers that hold a snapshot keep it until they let go.
     pub fn delete(&self, name: &Name) -> Result<(), CatalogueError> {
+        // Or what it was to replace would be found in its place.
+        recover(&self.collections());
         let path = self.known(name)?;
         self.share()?;
         let (claim, open) = self.slots.close(name, None).map_err(|denied| self.denied(name, denied))?;

@@ -177,7 +177,7 @@ impl Collection {
     ///
     /// States are compared within what the order of 32-bit sums can make of them, everything else exactly. A
     /// Sinkhorn statistic is a balance of when it was made: its potentials must give the states. The centre of a
-    /// column is the mean of then: it must be near the values.
+    /// column is the mean of then, and is only a number: it changes no order.
     pub fn verify(&self, progress: &mut dyn FnMut(CheckKind)) -> VerifyReport {
         let (state, view) = {
             let state = self.lock();
