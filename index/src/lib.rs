@@ -48,6 +48,7 @@ mod slots;
 mod snapshot;
 mod staleness;
 mod state;
+mod upgrade;
 mod verify;
 mod walk;
 mod write;
@@ -62,8 +63,8 @@ pub use code_scan::Sought;
 pub use collection::Collection;
 pub use compact::{Compacted, CompactionError, DiskUse};
 pub use config::{
-    CollectionConfig, ConfigError, Durability, DurabilityError, GraphConfig, Name, NameError, Quantization,
-    QuantizationError,
+    CollectionConfig, ConfigError, Durability, DurabilityError, FormatInfo, GraphConfig, Name, NameError,
+    Quantization, QuantizationError,
 };
 pub use correction::{Column, Correction, CorrectionInfo, FitReport, Fitted};
 pub use data_lock::DataHolder;

@@ -76,10 +76,10 @@ do_it bank kept asked deferred.jsonl --defer
 do_it verify kept
 do_it backup kept "$fixture/backup" --copy
 
-# ARGUMENTS...: what a command answers, without what is measured, the sizes of files, and what the points tell.
+# ARGUMENTS...: what a command answers, without what is measured, what another version changes, and what the points tell.
 answer() {
     run "$@" --json | jq -c --argjson arguments "$(printf '%s\n' "$@" | jq -R . | jq -s -c .)" '
-        del(.bytes_on_disk, .calibration, .writer, .plan, .graph.segments[]?.bytes) |
+        del(.bytes_on_disk, .calibration, .writer, .format, .plan, .graph.segments[]?.bytes) |
         if (.points | type) == "array" then del(.points[].payload, .points[].text) else . end |
         {arguments: $arguments, output: .}'
 }
