@@ -1,8 +1,8 @@
 //! Bringing the store of an older version to the present format, when it is opened.
 //!
-//! A step turns the records of one format into those of the next, in one synced commit that raises the number too; so a
-//! kill leaves the one format or the other. It reads records as JSON and names no type of today, so that it goes on being
-//! right when those change.
+//! A step turns the records of one format into those of the next, in one synced commit that raises the number too; so
+//! a kill leaves the one format or the other. It reads records as JSON and names no type of today, so that it goes on
+//! being right when those change.
 
 mod from_2;
 

@@ -181,11 +181,14 @@ fn a_record_of_the_present_format_that_is_not_whole_is_refused() {
 #[test]
 fn a_store_that_fails_at_any_call_of_the_upgrade_opens_right_afterwards() {
     let old = Old::new();
-    let (first, second) = (Faults::none(), Faults::none());
-    let wanted = dump(&old.open_with(&first).expect("it opens").snapshot());
-    old.open_with(&second).map(drop).expect("it opens");
+    let calls = || {
+        let counted = Faults::none();
+        let collection = old.open_with(&counted).expect("it opens");
+        (counted.calls(), dump(&collection.snapshot()))
+    };
+    let ((upgrading, wanted), (reading, _)) = (calls(), calls());
     // The second time there was nothing to do but to look at the format, as after an upgrade.
-    let commit = first.calls() - second.calls();
+    let commit = upgrading - reading;
     assert!(commit > 20, "{commit}");
     let refused = (1..=commit).map(|call| (call, Fault::Refused, 2));
     for (call, fault, format) in refused.chain([(commit, Fault::Unacknowledged, 3)]) {
