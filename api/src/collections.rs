@@ -1,7 +1,9 @@
 //! Collections: made, listed, described, dropped.
 
 use actix_web::HttpResponse;
-use dehub_index::{CollectionConfig, Durability, GraphConfig, Quantization, SegmentInfo, Snapshot};
+use dehub_index::{
+    CollectionConfig, Durability, FormatInfo, GraphConfig, Quantization, SegmentInfo, Snapshot,
+};
 use dehub_vector::Metric;
 use serde::Serialize;
 use serde_json::Value;
@@ -46,9 +48,25 @@ struct Described {
     live: Option<LiveReply>,
     graph: GraphReply,
     writer: WriterReply,
+    format: FormatReply,
     /// The number of the newest commit.
     sequence: u64,
     bytes_on_disk: u64,
+}
+
+/// In what format the collection is stored, and the versions of dehub that made it and wrote it last.
+#[derive(Serialize)]
+struct FormatReply {
+    number: u32,
+    made_by: String,
+    written_by: String,
+}
+
+impl FormatReply {
+    fn new(info: &FormatInfo) -> FormatReply {
+        let FormatInfo { number, made_by, written_by, .. } = info.clone();
+        FormatReply { number, made_by, written_by }
+    }
 }
 
 #[derive(Serialize)]
@@ -166,6 +184,7 @@ fn describe_task(task: &Task) -> Result<Vec<u8>, Problem> {
             calibration: snapshot.calibration().map(calibration_value),
         },
         writer: WriterReply::new(&collection.writer()),
+        format: FormatReply::new(snapshot.format()),
         sequence: snapshot.sequence(),
         bytes_on_disk: collection.bytes_on_disk(),
     })

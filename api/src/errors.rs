@@ -217,7 +217,8 @@ fn open(error: &OpenError) -> Problem {
 /// An error of reading what is stored: damage is told with what to do about it.
 pub(crate) fn read(error: &ReadError) -> Problem {
     if error.is_damage() {
-        let remedy = "dehub verify COLLECTION tells what is damaged, dehub restore COLLECTION REPOSITORY brings a backup";
+        let remedy =
+            "dehub verify tells what is damaged, and dehub restore COLLECTION REPOSITORY brings a backup";
         return Problem::new(DAMAGED, format!("{error}. {remedy}"));
     }
     by_blame(error.blame(), error.to_string())

@@ -19,8 +19,8 @@ use crate::write::{Draft, FitInput, unknown_bank};
 use crate::writer::Writer;
 use crate::{
     BankUpdate, Calibration, CollectionConfig, Correction, DefaultCorrection, Durability, EntryInput,
-    EntrySelector, HubRule, LiveBank, Name, OpenError, OpenPhase, OpenProgress, PointInput, Receipt,
-    Snapshot, Upserted, WriteError, WriterInfo, open,
+    EntrySelector, FormatInfo, HubRule, LiveBank, Name, OpenError, OpenPhase, OpenProgress, PointInput,
+    Receipt, Snapshot, Upserted, WriteError, WriterInfo, open, upgrade,
 };
 
 /// A durable, searchable collection.
@@ -59,10 +59,11 @@ impl Collection {
         identity: u64,
     ) -> Result<Collection, OpenError> {
         let mut batch = Batch::default();
-        batch.put(META, CONFIG_KEY, &to_json(&StoredConfig::new(&config, identity)));
+        let format = FormatInfo::new();
+        batch.put(META, CONFIG_KEY, &to_json(&StoredConfig::new(&config, identity, &format.made_by)));
         let wrap = |source| OpenError::Create { path: path.to_owned(), source };
         store.commit(batch, Synced::Strict).map_err(wrap)?;
-        Ok(Collection::serve(path, store, State::new(config, identity), PendingFits::default()))
+        Ok(Collection::serve(path, store, State::new(config, identity, format), PendingFits::default()))
     }
 
     /// Opens the collection in `path` as its last acknowledged write left it.
@@ -71,12 +72,14 @@ impl Collection {
         Collection::read(path, Store::open(&store_path(path), &FAMILIES)?, progress)
     }
 
-    /// Opens the collection in a store, with its other files in the folder `path`.
+    /// Opens the collection in a store, with its other files in the folder `path`. One of an older format is brought
+    /// to the present one.
     pub fn open_with(path: &Path, store: Store) -> Result<Collection, OpenError> {
         Collection::read(path, store, &OpenProgress::default())
     }
 
     fn read(path: &Path, store: Store, progress: &OpenProgress) -> Result<Collection, OpenError> {
+        upgrade::run(path, &store)?;
         let state = open::load(path, &store, progress)?;
         let pending = pending::read_all(&store);
         let pending = pending.map_err(|source| OpenError::Read { path: path.to_owned(), source })?;

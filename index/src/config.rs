@@ -268,6 +268,10 @@ impl CollectionConfig {
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct StoredConfig {
     format: u32,
+    /// The version that wrote the collection last in this format.
+    written_by: String,
+    /// The version that made it.
+    made_by: String,
     /// Tells the collection from every other, so that a file of another is not taken for its own.
     identity: u64,
     dim: usize,
@@ -275,27 +279,54 @@ pub(crate) struct StoredConfig {
     m: usize,
     ef_construction: usize,
     full_scan_threshold: usize,
-    /// Absent in collections made before there was a choice.
-    #[serde(default = "unchosen")]
     quantization: Quantization,
-    /// Absent in collections made before there was a choice.
-    #[serde(default)]
     durability: Durability,
 }
 
-/// What graphs were kept in before there was a choice.
-fn unchosen() -> Quantization {
-    Quantization::Bf16
+/// The layout of keys and values that this version writes. Opening brings older ones to it: see `upgrade`.
+pub(crate) const FORMAT: u32 = 3;
+
+/// The version of this program.
+pub(crate) const VERSION: &str = env!("CARGO_PKG_VERSION");
+
+/// In what format a collection is stored, and which versions of dehub wrote it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct FormatInfo {
+    /// The number of the format.
+    pub number: u32,
+    /// The version that made the collection.
+    pub made_by: String,
+    /// The version that wrote it last in this format.
+    pub written_by: String,
 }
 
-/// The layout of keys and values that this version reads and writes.
-pub(crate) const FORMAT: u32 = 2;
+impl FormatInfo {
+    /// Of a collection that this version makes.
+    pub(crate) fn new() -> FormatInfo {
+        FormatInfo { number: FORMAT, made_by: VERSION.to_owned(), written_by: VERSION.to_owned() }
+    }
+}
+
+/// What every version reads of the configuration, whichever wrote it.
+///
+/// INVARIANT: these two fields keep their names and types in every later format, so that an older program can say
+/// what it found.
+#[derive(Debug, Deserialize)]
+pub(crate) struct Head {
+    pub(crate) format: u32,
+    /// Absent before format 3.
+    pub(crate) written_by: Option<String>,
+}
 
 impl StoredConfig {
-    pub(crate) fn new(config: &CollectionConfig, identity: u64) -> StoredConfig {
+    /// The configuration as this version writes it.
+    pub(crate) fn new(config: &CollectionConfig, identity: u64, made_by: &str) -> StoredConfig {
         let GraphConfig { m, ef_construction, full_scan_threshold, quantization } = config.graph;
         StoredConfig {
             format: FORMAT,
+            written_by: VERSION.to_owned(),
+            made_by: made_by.to_owned(),
             identity,
             dim: config.dim.get(),
             metric: config.metric,
@@ -311,9 +342,10 @@ impl StoredConfig {
         self.identity
     }
 
-    /// The format it was written in.
-    pub(crate) fn format(&self) -> u32 {
-        self.format
+    /// The format it was written in, and by whom.
+    pub(crate) fn format(&self) -> FormatInfo {
+        let StoredConfig { format, made_by, written_by, .. } = self;
+        FormatInfo { number: *format, made_by: made_by.clone(), written_by: written_by.clone() }
     }
 
     pub(crate) fn config(&self) -> Result<CollectionConfig, ConfigError> {

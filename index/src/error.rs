@@ -6,8 +6,10 @@ use dehub_normalize::{BankKind, PerplexityError, StateError};
 use dehub_store::Blame;
 use dehub_vector::{Metric, PointId, VectorError};
 
+use crate::config::VERSION;
 use crate::point::TEXT_BYTES_MAX;
 use crate::record::DamagedRecord;
+use crate::upgrade::OLDEST;
 use crate::{BATCH_POINTS_MAX, ConfigError, Name, WEIGHT_MAX};
 
 /// Why a collection could not be opened.
@@ -27,7 +29,8 @@ pub enum OpenError {
     },
     /// It was written by a newer version, or by one too old.
     #[error(
-        "{path}: the collection has format {found}, this version reads format {supported}: {}",
+        "{path}: the collection has format {found}{}, and dehub {VERSION} reads formats {OLDEST} to {supported}: {}",
+        written_by.as_ref().map(|version| format!(", written by dehub {version}")).unwrap_or_default(),
         if found > supported { "update dehub" } else { "make the collection anew from its data" }
     )]
     Format {
@@ -35,8 +38,20 @@ pub enum OpenError {
         path: PathBuf,
         /// The format found.
         found: u32,
-        /// The format this version reads.
+        /// The format this version writes, the newest it reads.
         supported: u32,
+        /// The version of dehub that wrote it last, if the collection says so.
+        written_by: Option<String>,
+    },
+    /// It is of an older format, and could not be written in the next one. It is in one of both, and whole.
+    #[error("{path}: the collection of format {from} could not be written in a newer one: {source}")]
+    Upgrade {
+        /// The collection's folder.
+        path: PathBuf,
+        /// The format it has.
+        from: u32,
+        /// Why.
+        source: dehub_store::CommitError,
     },
     /// A new collection could not be written.
     #[error("{path}: {source}")]
@@ -378,7 +393,7 @@ impl OpenError {
         match self {
             OpenError::Read { .. } | OpenError::Format { .. } => true,
             OpenError::Store(error) => error.is_damage(),
-            OpenError::Create { .. } => false,
+            OpenError::Create { .. } | OpenError::Upgrade { .. } => false,
         }
     }
 
@@ -386,7 +401,7 @@ impl OpenError {
     pub fn blame(&self) -> Blame {
         match self {
             OpenError::Store(error) => error.blame(),
-            OpenError::Create { source, .. } => source.blame(),
+            OpenError::Create { source, .. } | OpenError::Upgrade { source, .. } => source.blame(),
             OpenError::Read { .. } | OpenError::Format { .. } => Blame::Environment,
         }
     }

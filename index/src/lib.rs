@@ -53,6 +53,7 @@ mod state;
 mod sync {
     pub(crate) use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 }
+mod upgrade;
 mod verify;
 mod walk;
 mod write;
@@ -67,8 +68,8 @@ pub use code_scan::Sought;
 pub use collection::Collection;
 pub use compact::{Compacted, CompactionError, DiskUse};
 pub use config::{
-    CollectionConfig, ConfigError, Durability, DurabilityError, GraphConfig, Name, NameError, Quantization,
-    QuantizationError,
+    CollectionConfig, ConfigError, Durability, DurabilityError, FormatInfo, GraphConfig, Name, NameError,
+    Quantization, QuantizationError,
 };
 pub use correction::{Column, Correction, CorrectionInfo, FitReport, Fitted};
 pub use data_lock::DataHolder;

@@ -10,7 +10,7 @@ use dehub_store::{Store, View};
 use rayon::prelude::*;
 
 use crate::bank::Bank;
-use crate::config::{FORMAT, StoredConfig};
+use crate::config::StoredConfig;
 use crate::correction::Column;
 use crate::graph_file::Owner;
 use crate::quarantine::HeldRecord;
@@ -23,8 +23,8 @@ use crate::record::{
 use crate::row_set::RowSet;
 use crate::state::{Fitting, Set, State};
 use crate::{
-    Calibration, CollectionConfig, DefaultCorrection, HubRule, LiveBank, Name, OpenError, OpenPhase,
-    OpenProgress, ReadError, WEIGHT_MAX, graph_file,
+    Calibration, DefaultCorrection, HubRule, LiveBank, Name, OpenError, OpenPhase, OpenProgress, ReadError,
+    WEIGHT_MAX, graph_file,
 };
 
 /// Rows whose vectors one thread reads at once, of 4,096 dimensions at most 64 MiB.
@@ -35,9 +35,11 @@ const PIECE_ROWS: usize = PIECE as usize;
 pub(crate) fn load(path: &Path, store: &Store, progress: &OpenProgress) -> Result<State, OpenError> {
     progress.begin(OpenPhase::Points, 0);
     let view = &store.view();
-    let (config, identity) = read_config(path, view)?;
-    let mut state = State::new(config, identity);
-    fill(&mut state, view, progress).map_err(|source| OpenError::Read { path: path.to_owned(), source })?;
+    let read = |source| OpenError::Read { path: path.to_owned(), source };
+    let stored = read_config(view).map_err(read)?;
+    let config = stored.config().map_err(|error| read(error.into()))?;
+    let mut state = State::new(config, stored.identity(), stored.format());
+    fill(&mut state, view, progress).map_err(read)?;
     let owner = Owner {
         identity: state.identity,
         sequence: state.counters.sequence,
@@ -49,18 +51,9 @@ pub(crate) fn load(path: &Path, store: &Store, progress: &OpenProgress) -> Resul
     Ok(state)
 }
 
-fn read_config(path: &Path, store: &View<'_>) -> Result<(CollectionConfig, u64), OpenError> {
-    let read = || -> Result<StoredConfig, ReadError> {
-        let bytes = store.get(META, CONFIG_KEY)?.ok_or_else(|| damaged(META, "there is no configuration"))?;
-        Ok(from_json(META, &bytes)?)
-    };
-    let wrap = |source| OpenError::Read { path: path.to_owned(), source };
-    let stored = read().map_err(wrap)?;
-    if stored.format() != FORMAT {
-        return Err(OpenError::Format { path: path.to_owned(), found: stored.format(), supported: FORMAT });
-    }
-    let config = stored.config().map_err(|error| wrap(error.into()))?;
-    Ok((config, stored.identity()))
+fn read_config(store: &View<'_>) -> Result<StoredConfig, ReadError> {
+    let bytes = store.get(META, CONFIG_KEY)?.ok_or_else(|| damaged(META, "there is no configuration"))?;
+    Ok(from_json(META, &bytes)?)
 }
 
 fn fill(state: &mut State, store: &View<'_>, progress: &OpenProgress) -> Result<(), ReadError> {

@@ -92,7 +92,7 @@ pub(crate) struct BankRecord {
 pub(crate) struct SetRecord {
     pub bank: Name,
     /// A second bank that the potentials depend on.
-    #[serde(default)]
+    #[serde(deserialize_with = "Option::deserialize")]
     pub beside: Option<Name>,
     pub kind: SetKind,
     /// The mean over the gallery when the set was made; columns are served less this.
@@ -104,43 +104,18 @@ pub(crate) struct SetRecord {
 /// What is in a set.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub(crate) enum SetKind {
-    LogSumExp {
-        beta: f64,
-    },
-    TopMean {
-        k: usize,
-    },
-    TopMeanPower {
-        k: usize,
-        gamma: f64,
-    },
-    KthUnit {
-        k: usize,
-        euclidean: bool,
-    },
-    MeanUnit {
-        k: usize,
-        euclidean: bool,
-    },
+    LogSumExp { beta: f64 },
+    TopMean { k: usize },
+    TopMeanPower { k: usize, gamma: f64 },
+    KthUnit { k: usize, euclidean: bool },
+    MeanUnit { k: usize, euclidean: bool },
     Mean,
     MeanByDeviation,
     InverseDeviation,
-    Sinkhorn {
-        tau: f64,
-        iterations: usize,
-        #[serde(default)]
-        with_gallery: bool,
-    },
-    CentroidPull {
-        k: usize,
-        euclidean: bool,
-    },
-    Largest {
-        k: usize,
-    },
-    Activation {
-        k: usize,
-    },
+    Sinkhorn { tau: f64, iterations: usize, with_gallery: bool },
+    CentroidPull { k: usize, euclidean: bool },
+    Largest { k: usize },
+    Activation { k: usize },
 }
 
 impl SetKind {
@@ -203,7 +178,6 @@ pub(crate) struct CorrectionRecord {
     /// The commit that made this version.
     pub sequence: u64,
     /// For a method with a guard, the lowest value served of each column, centred.
-    #[serde(default)]
     pub floors: Vec<f32>,
 }
 

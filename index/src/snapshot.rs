@@ -18,12 +18,13 @@ use crate::segments::Segments;
 use crate::state::State;
 use crate::{
     BankInfo, Calibration, CalibrationSubject, CollectionConfig, Column, Correction, DefaultCorrection,
-    EntryInput, HeldPoint, HubRule, LiveBank, Name, Point, ReadError, machine,
+    EntryInput, FormatInfo, HeldPoint, HubRule, LiveBank, Name, Point, ReadError, machine,
 };
 
 /// An immutable state of a collection, after some commit and before the next.
 pub struct Snapshot {
     pub(crate) config: CollectionConfig,
+    pub(crate) format: Arc<FormatInfo>,
     pub(crate) view: OwnedView,
     pub(crate) sequence: u64,
     pub(crate) vectors: Chunked,
@@ -74,6 +75,7 @@ impl Snapshot {
         let bank = |(name, bank): (&Name, &Bank)| (name.clone(), (bank.info(name), bank.clone()));
         Snapshot {
             config: state.config,
+            format: Arc::clone(&state.format),
             view: store.owned_view(),
             sequence: state.counters.sequence,
             vectors: state.vectors.clone(),
@@ -95,6 +97,11 @@ impl Snapshot {
     /// What the collection was made with.
     pub fn config(&self) -> &CollectionConfig {
         &self.config
+    }
+
+    /// In what format it is stored, and by which versions.
+    pub fn format(&self) -> &FormatInfo {
+        &self.format
     }
 
     /// The number of the newest commit in this state.

@@ -13,7 +13,7 @@ use crate::quarantine::Quarantine;
 use crate::record::{CorrectionRecord, Counters, SetKind, SetRecord};
 use crate::row_set::{RowSet, chunk_rows};
 use crate::segments::Segments;
-use crate::{Calibration, CollectionConfig, DefaultCorrection, LiveBank, Name};
+use crate::{Calibration, CollectionConfig, DefaultCorrection, FormatInfo, LiveBank, Name};
 
 /// Everything the store holds that answers depend on, but for ids, payloads and texts.
 #[derive(Debug, Clone)]
@@ -21,6 +21,8 @@ pub(crate) struct State {
     pub(crate) config: CollectionConfig,
     /// Tells the collection from every other.
     pub(crate) identity: u64,
+    /// In what it is stored; not the present version until this one has written.
+    pub(crate) format: Arc<FormatInfo>,
     pub(crate) counters: Counters,
     pub(crate) vectors: Chunked,
     pub(crate) half_norms: Option<Chunked>,
@@ -93,7 +95,7 @@ impl Set {
 }
 
 impl State {
-    pub(crate) fn new(config: CollectionConfig, identity: u64) -> State {
+    pub(crate) fn new(config: CollectionConfig, identity: u64, format: FormatInfo) -> State {
         let half_norms = match config.metric {
             Metric::Cosine | Metric::Dot => None,
             Metric::Euclidean => Some(Chunked::new(1)),
@@ -101,6 +103,7 @@ impl State {
         State {
             config,
             identity,
+            format: Arc::new(format),
             counters: Counters::default(),
             vectors: Chunked::new(config.dim.get()),
             half_norms,

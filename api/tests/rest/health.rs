@@ -215,6 +215,16 @@ fn a_description_tells_how_writes_fare() {
 }
 
 #[test]
+fn a_description_names_the_format_and_the_versions_that_wrote_it() {
+    let folder = tempdir().expect("a folder");
+    let served = Served::start(folder.path());
+    create(&served, "c");
+    let version = env!("CARGO_PKG_VERSION");
+    let wanted = json!({"number": 3, "made_by": version, "written_by": version});
+    assert_eq!(served.get("/collections/c")["format"], wanted);
+}
+
+#[test]
 fn durability_is_chosen_with_the_collection_and_changed_later() {
     let folder = tempdir().expect("a folder");
     let served = Served::start(folder.path());

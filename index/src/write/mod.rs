@@ -130,6 +130,7 @@ impl<'a> Draft<'a> {
     /// Appends the write to the store, durable with its next sync, and gives the state that is then true.
     pub(crate) fn append(mut self) -> Result<State, WriteError> {
         self.next.counters.next_row = self.next.row_count();
+        self.sign();
         self.visible.put(META, COUNTERS_KEY, &to_json(&self.next.counters));
         if !self.hidden.is_empty() {
             self.store.commit(self.hidden, Durability::Relaxed)?;

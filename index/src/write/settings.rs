@@ -1,8 +1,11 @@
 //! The parts of the configuration that can be changed.
 
+use std::sync::Arc;
+
 use super::Draft;
-use crate::config::StoredConfig;
+use crate::config::{StoredConfig, VERSION};
 use crate::record::{CONFIG_KEY, META, to_json};
+use crate::state::State;
 use crate::{Durability, Quantization};
 
 impl Draft<'_> {
@@ -18,8 +21,17 @@ impl Draft<'_> {
         self.put_config();
     }
 
+    /// Says that this version wrote, if another did last.
+    pub(super) fn sign(&mut self) {
+        if self.next.format.written_by != VERSION {
+            self.put_config();
+        }
+    }
+
     fn put_config(&mut self) {
-        let stored = StoredConfig::new(&self.next.config, self.next.identity);
+        let State { config, identity, format, .. } = &self.next;
+        let stored = StoredConfig::new(config, *identity, &format.made_by);
         self.visible.put(META, CONFIG_KEY, &to_json(&stored));
+        self.next.format = Arc::new(stored.format());
     }
 }

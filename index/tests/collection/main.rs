@@ -5,6 +5,7 @@ mod background;
 mod catalogue;
 mod choices;
 mod code_scanning;
+mod compat;
 mod crashing;
 mod damage;
 mod dual_balance;

@@ -2,7 +2,7 @@
 
 use dehub_api::calibration_value;
 use dehub_index::{
-    CatalogueError, Collection, Correction, FitInput, Name, PendingFit, SegmentInfo, WriterInfo,
+    CatalogueError, Collection, Correction, FitInput, FormatInfo, Name, PendingFit, SegmentInfo, WriterInfo,
 };
 use serde_json::{Value, json};
 
@@ -104,8 +104,13 @@ fn to_json(name: &str, collection: &Collection) -> Value {
         },
         "live": snapshot.live_bank().map(policy_json),
         "writer": writer_json(&collection.writer()),
+        "format": format_json(snapshot.format()),
         "bytes_on_disk": collection.bytes_on_disk(),
     })
+}
+
+fn format_json(info: &FormatInfo) -> Value {
+    json!({ "number": info.number, "made_by": info.made_by, "written_by": info.written_by })
 }
 
 fn writer_json(info: &WriterInfo) -> Value {
@@ -167,6 +172,11 @@ fn describe(name: &str, collection: &Collection) -> String {
         collection.bytes_on_disk() / 1024,
     );
     text += &format!("  durability  {}\n", collection.writer().durability);
+    let format = snapshot.format();
+    text += &format!(
+        "  format      {}, made by dehub {}, written by {}\n",
+        format.number, format.made_by, format.written_by
+    );
     if let Some(failure) = &collection.writer().failure {
         text += &format!("  writes      refused since a commit failed: {}\n", failure.cause);
     }

@@ -4,6 +4,7 @@ mod backups;
 mod bad_input;
 mod banks;
 mod choices;
+mod compat;
 mod expected;
 mod filters;
 mod fitting;
