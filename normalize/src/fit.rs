@@ -77,7 +77,8 @@ pub fn fit_entries(
     fit_rows(points, first_row..points.vectors.len(), bank, entries, statistics)
 }
 
-/// The same for a range of rows. The states of rows that are not live mean nothing. Cut at multiples of [`CHUNK_ROWS`], the parts are bit for bit the whole.
+/// The same for a range of rows. The states of rows that are not live mean nothing. Cut at multiples of
+/// [`CHUNK_ROWS`], the parts are bit for bit the whole.
 pub fn fit_rows(
     points: &Points<'_>,
     rows: Span,
