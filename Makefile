@@ -39,7 +39,7 @@ build: ## build everything in release mode
 	cargo build $(BUILD) $(SHIPPED)
 
 .PHONY: test
-test: setup-test check-format check-lint check-tests check-doc-tests check-docs check-licences ## install what is missing and run every check
+test: setup-test check-format check-lint check-tests check-loom check-doc-tests check-docs check-licences ## install what is missing and run every check
 	@echo "== all checks passed"
 
 .PHONY: setup

@@ -12,7 +12,7 @@ use crate::options::ReadOptions;
 
 const ID_NAMES: &[&str] = &["id", "_id"];
 pub(crate) const VECTOR_NAMES: &[&str] = &["vector", "embedding", "emb", "values"];
-const TEXT_NAMES: &[&str] = &["text"];
+pub(crate) const TEXT_NAMES: &[&str] = &["text"];
 pub(crate) const PAYLOAD_NAME: &str = "payload";
 
 /// The fields of a row that go with its vector, under their names.

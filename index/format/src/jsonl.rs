@@ -6,7 +6,7 @@ use std::path::Path;
 use dehub_vector::Rows;
 
 use crate::error::{FormatError, excerpt};
-use crate::fields::{Columns, Payload, Roles, UniqueFields};
+use crate::fields::{Columns, Payload, Roles, TEXT_NAMES, UniqueFields};
 use crate::lines::Lines;
 use crate::narrow::Dimension;
 use crate::options::{BATCH_BYTES_MAX, ReadOptions};
@@ -94,7 +94,9 @@ impl Jsonl {
     fn take_line(&mut self, numbers: &mut Vec<f32>, columns: &mut Columns) -> Result<(), FormatError> {
         let mut fields = object(&self.lines)?;
         let roles = self.roles.get_or_insert_with(|| {
-            Roles::new(&self.options, self.with_vectors, |name| fields.contains_key(name))
+            // Rows may be without a text, the first one too.
+            let has = |name: &str| fields.contains_key(name) || TEXT_NAMES.contains(&name);
+            Roles::new(&self.options, self.with_vectors, has)
         });
         let mut take = || {
             if self.with_vectors {

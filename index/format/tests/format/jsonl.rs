@@ -181,3 +181,12 @@ fn fields_are_read_without_vectors() {
     assert!(error.contains("bad.jsonl: line 2, field id"), "{error}");
     assert!(reader.next().is_none());
 }
+
+#[test]
+fn a_first_row_without_a_text_leaves_the_texts_of_others_what_they_are() {
+    let folder = Folder::new();
+    let lines = "{\"id\": 1, \"vector\": [1]}\n{\"id\": 2, \"vector\": [2], \"text\": \"b\", \"note\": 7}\n";
+    let table = read(&folder.write("a.jsonl", lines), ReadOptions::default()).expect("read");
+    assert_eq!(table.texts, [None, Some("b".to_owned())]);
+    assert_eq!(table.payloads, [Value::Null, json!({"note": 7})]);
+}
