@@ -158,7 +158,7 @@ pub(crate) async fn begin(call: Call) -> HttpResponse {
         let edge = task.shared_edge();
         let purpose = Purpose { kind: Kind::Backup, collection: name.clone(), name: name.clone() };
         let job = task.edge().start_alone(purpose, move |_, progress| {
-            let options = StoreOptions { link: true };
+            let options = StoreOptions { link: false };
             let stored = back_up(edge.catalogue(), &name, &repository, options, &mut watch(progress));
             Ok(stored_value(&stored.map_err(|fault| unfinished(&fault))?))
         })?;

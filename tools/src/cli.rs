@@ -652,10 +652,10 @@ pub(crate) struct Backup {
     /// Back up every collection of the data directory.
     #[arg(long, conflicts_with = "action")]
     pub all: bool,
-    /// Copy every file. Without it, a directory on the same file system shares files with the collection by hard
-    /// links: no time and no space, but damage to the one is damage to the other.
+    /// Share files with the collection by hard links where the directory is on the same file system: no time and no
+    /// space, but damage to the one is damage to the other. Without it every file is copied.
     #[arg(long, conflicts_with = "action")]
-    pub copy: bool,
+    pub link: bool,
     /// Afterwards remove all backups of the collection but the newest N, and leftovers of interrupted ones.
     #[arg(long, value_name = "N", conflicts_with = "action", value_parser = clap::value_parser!(u64).range(1..))]
     pub keep: Option<u64>,

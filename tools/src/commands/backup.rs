@@ -61,7 +61,7 @@ fn store(
     repository: &Repository,
 ) -> anyhow::Result<(Value, String)> {
     let bar = bytes_bar(context, "backing up");
-    let options = StoreOptions { link: !command.copy };
+    let options = StoreOptions { link: command.link };
     let stored = back_up(&context.catalogue, name, repository, options, &mut show(&bar));
     bar.finish_and_clear();
     let stored = stored?;

@@ -11,7 +11,7 @@ use crate::cli::Delete;
 pub(crate) fn run(context: &Context, command: &Delete) -> anyhow::Result<Outcome> {
     let name: Name = command.collection.parse()?;
     if let Some(correction) = &command.correction {
-        context.catalogue.get(&name)?.drop_correction(&correction.parse()?)?;
+        context.collection(name.as_str())?.drop_correction(&correction.parse()?)?;
         let result = json!({ "collection": name.as_str(), "correction": correction, "deleted": true });
         context.output.result(&result, || format!("deleted correction `{correction}` of `{name}`"))?;
     } else if command.id.is_empty() {
@@ -20,7 +20,7 @@ pub(crate) fn run(context: &Context, command: &Delete) -> anyhow::Result<Outcome
         context.output.result(&result, || format!("deleted collection `{name}`"))?;
     } else {
         let ids = command.id.iter().map(|id| PointId::parse(id)).collect::<Result<Vec<_>, _>>()?;
-        let receipt = context.catalogue.get(&name)?.delete(&ids)?;
+        let receipt = context.collection(name.as_str())?.delete(&ids)?;
         let result = json!({ "collection": name.as_str(), "asked": ids.len(), "deleted": receipt.deleted });
         context
             .output

@@ -29,7 +29,7 @@ pub(crate) fn run(context: &Context, command: &Info) -> anyhow::Result<Outcome> 
 
 fn list(context: &Context) -> anyhow::Result<()> {
     let mut values = Vec::new();
-    let mut rows = Vec::new();
+    let (mut rows, mut broken) = (Vec::new(), Vec::new());
     for name in context.catalogue.names()? {
         let collection = match context.catalogue.get(&name) {
             Ok(collection) => collection,
@@ -37,7 +37,8 @@ fn list(context: &Context) -> anyhow::Result<()> {
             // One that does not open is no reason to hide the others.
             Err(error) => {
                 values.push(json!({ "collection": name.as_str(), "error": error.to_string() }));
-                rows.push(vec![name.to_string(), format!("does not open: {error}")]);
+                rows.push(vec![name.to_string(), "does not open".to_owned()]);
+                broken.push(format!("\n{name} does not open: {error}\n"));
                 continue;
             }
         };
@@ -56,7 +57,11 @@ fn list(context: &Context) -> anyhow::Result<()> {
     let head = ["collection", "metric", "dim", "points", "banks", "corrections"];
     let folder = context.catalogue.folder().display().to_string();
     context.output.result(&json!({ "data_dir": folder, "collections": values }), || {
-        if rows.is_empty() { format!("no collections in {folder}") } else { table(&head, 2, rows) }
+        if rows.is_empty() {
+            format!("no collections in {folder}")
+        } else {
+            table(&head, 2, rows) + &broken.concat()
+        }
     })?;
     Ok(())
 }

@@ -31,7 +31,7 @@ pub(crate) mod verify;
 
 use std::sync::Arc;
 
-use dehub_index::{Catalogue, Collection, GraphBuild, Name};
+use dehub_index::{Catalogue, CatalogueError, Collection, GraphBuild, Name};
 use dehub_query::calibrate_if_due;
 
 use crate::output::Output;
@@ -64,9 +64,21 @@ impl Context {
         Context { settings: self.settings.clone(), catalogue: Arc::clone(&self.catalogue), output }
     }
 
-    /// The collection of this name.
+    /// The collection of this name. One that is damaged is told with what helps it.
     pub(crate) fn collection(&self, name: &str) -> anyhow::Result<Arc<Collection>> {
-        Ok(self.catalogue.get(&name.parse::<Name>()?)?)
+        let name: Name = name.parse()?;
+        self.catalogue.get(&name).map_err(|error| {
+            let is_damage = matches!(&error, CatalogueError::Open(open) if open.is_damage());
+            if is_damage { anyhow::anyhow!("{error}\n{}", self.remedy(&name)) } else { error.into() }
+        })
+    }
+
+    /// What helps a collection whose records are damaged.
+    pub(crate) fn remedy(&self, name: &Name) -> String {
+        let folder = self.catalogue.folder().display();
+        format!(
+            "restore it from its backups: `dehub --data-dir {folder} restore {name} REPOSITORY --replace`"
+        )
     }
 
     /// This collection's name, or without one those of all.

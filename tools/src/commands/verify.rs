@@ -77,7 +77,7 @@ fn check(context: &Context, name: &Name, collection: &Collection) -> VerifyRepor
 
 fn to_json(context: &Context, verified: &Verified) -> Value {
     let mut value = match &verified.found {
-        Err(error) => json!({ "error": error.to_string(), "remedy": remedy(context, &verified.name) }),
+        Err(error) => json!({ "error": error.to_string(), "remedy": context.remedy(&verified.name) }),
         Ok(report) => report_json(report),
     };
     value["collection"] = json!(verified.name.as_str());
@@ -121,7 +121,7 @@ fn report_json(report: &VerifyReport) -> Value {
 fn describe(context: &Context, verified: &Verified) -> String {
     let name = &verified.name;
     let report = match &verified.found {
-        Err(error) => return format!("{name} does not open: {error}\n{}", remedy(context, name)),
+        Err(error) => return format!("{name} does not open: {error}\n{}", context.remedy(name)),
         Ok(report) => report,
     };
     let mut text = format!("{name}, commit {}\n{}", report.sequence, describe_report(report));
@@ -132,7 +132,7 @@ fn describe(context: &Context, verified: &Verified) -> String {
     if verified.is_whole() {
         text += "\nwhole";
     } else if verified.rebuilt.is_some() {
-        text += &format!("\nwhat is left is not derived from anything: {}", remedy(context, name));
+        text += &format!("\nwhat is left is not derived from anything: {}", context.remedy(name));
     } else {
         text += &format!("\nnot whole: `dehub verify {name} --rebuild` derives again what can be derived");
     }
@@ -186,10 +186,4 @@ fn describe_rebuilt(rebuilt: &Rebuilt) -> String {
     } else {
         text
     }
-}
-
-/// What helps a collection whose records are damaged.
-fn remedy(context: &Context, name: &Name) -> String {
-    let folder = context.catalogue.folder().display();
-    format!("restore it from its backups: `dehub --data-dir {folder} restore {name} REPOSITORY --replace`")
 }

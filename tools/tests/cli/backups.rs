@@ -46,10 +46,10 @@ fn a_collection_comes_back_as_it_was_backed_up() {
     let (dehub, repository) = made();
     let (state, found) = (dehub.state(), answers(&dehub, "x"));
     assert!(found.iter().all(|hits| hits.as_array().is_some_and(|hits| hits.len() == 20)), "{found:?}");
-    let first = dehub.json(&["backup", "x", &repository]);
+    let first = dehub.json(&["backup", "x", &repository, "--link"]);
     assert_eq!((&first["backup"]["points"], &first["bytes_copied"]), (&json!(200), &json!(0)), "{first}");
     dehub.ok(&["delete", "x", "--id", "7"]);
-    let second = dehub.json(&["backup", "x", &repository, "--copy"]);
+    let second = dehub.json(&["backup", "x", &repository]);
     assert_eq!((&second["backup"]["points"], &second["bytes_linked"]), (&json!(199), &json!(0)), "{second}");
     let listed = dehub.json(&["backup", "x", &repository, "--list"]);
     assert_eq!(listed["backups"], json!([first["backup"], second["backup"]]));
@@ -152,7 +152,7 @@ fn what_cannot_be_backed_up_or_restored_is_named() {
 fn a_kill_at_any_step_leaves_whole_backups_and_whole_collections() {
     let (dehub, repository) = made();
     let (state, found) = (dehub.state(), answers(&dehub, "x"));
-    let first = dehub.json(&["backup", "x", &repository, "--copy"]);
+    let first = dehub.json(&["backup", "x", &repository]);
     let kill_at = |point: &str, arguments: &[&str]| {
         let mut command = dehub.command(arguments);
         let command = command.env("DEHUB_FAIL_POINT", point).stdout(Stdio::piped()).stderr(Stdio::null());
@@ -171,7 +171,7 @@ fn a_kill_at_any_step_leaves_whole_backups_and_whole_collections() {
         ("backup-object-stored:2", 1),
         ("backup-manifest-written", 2),
     ] {
-        kill_at(point, &["backup", "x", &repository, "--copy"]);
+        kill_at(point, &["backup", "x", &repository]);
         assert_eq!(count(), backups, "{point}");
         assert_eq!(dehub.state(), state, "{point}");
         dehub.ok(&["backup", "x", &repository, "--check"]);
