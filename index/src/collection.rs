@@ -224,7 +224,7 @@ impl Collection {
     /// Fits corrections and gives them without installing them: nothing is stored, and no query can ask
     /// for them. They serve the snapshot taken at the same time.
     pub fn rehearse(&self, inputs: &[FitInput]) -> Result<(Arc<Snapshot>, Vec<Correction>), WriteError> {
-        let (state, seen) = self.writer.newest();
+        let (state, seen) = self.writer.newest()?;
         let mut draft = Draft::rehearsal(&self.store, &state);
         draft.fit(inputs)?;
         let served = |input: &FitInput| {
@@ -242,7 +242,7 @@ impl Collection {
         bank: &Name,
         lists: &[HashSet<u32>],
     ) -> Result<(Arc<Snapshot>, Vec<Vec<Correction>>), WriteError> {
-        let (state, seen) = self.writer.newest();
+        let (state, seen) = self.writer.newest()?;
         let Some(whole) = state.banks.get(bank) else { return Err(unknown_bank(&state, bank)) };
         let fitted = |excluded: &HashSet<u32>| {
             let mut draft = Draft::rehearsal(&self.store, &state);

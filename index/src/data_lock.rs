@@ -3,11 +3,12 @@
 use std::fmt;
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io;
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Duration;
+
+use dehub_store::lock_holders;
 
 /// The file that is locked. What is in it means nothing.
 const FILE: &str = "LOCK";
@@ -153,26 +154,9 @@ fn take(path: &Path, attempt: impl Fn() -> Result<(), TryLockError>) -> Result<(
     Err(Refused::Held(holders(path)))
 }
 
-/// Who holds a lock on a file, as the system's table of locks tells.
 fn holders(path: &Path) -> Vec<DataHolder> {
-    let (Ok(file), Ok(table)) = (fs::metadata(path), fs::read_to_string("/proc/locks")) else {
-        return Vec::new();
-    };
-    let mut holders: Vec<u32> =
-        table.lines().filter_map(|line| holder(line, file.dev(), file.ino())).collect();
-    holders.sort_unstable();
-    holders.dedup();
-    holders.into_iter().map(|process| DataHolder { process, command: command(process) }).collect()
-}
-
-/// The process of a line such as `1: FLOCK  ADVISORY  WRITE 4321 08:01:1234 0 EOF`, if it is about this file. A line
-/// of one that waits has `->` after the number.
-fn holder(line: &str, device: u64, inode: u64) -> Option<u32> {
-    let fields: Vec<&str> = line.split_whitespace().collect();
-    let [_, "FLOCK", _, _, process, file, ..] = fields.as_slice() else { return None };
-    let major = (device >> 8) & 0xfff | (device >> 32) & !0xfff;
-    let minor = device & 0xff | (device >> 12) & !0xff;
-    (*file == format!("{major:02x}:{minor:02x}:{inode}")).then(|| process.parse().ok())?
+    let holder = |process| DataHolder { process, command: command(process) };
+    lock_holders(path).into_iter().map(holder).collect()
 }
 
 /// The command of a process.
@@ -183,28 +167,4 @@ fn command(process: u32) -> Option<String> {
     let visible = words.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c });
     let cut: String = visible.take(COMMAND_CHARS_MAX).collect();
     (!cut.is_empty()).then_some(cut)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_line_of_the_table_of_locks_tells_its_process() {
-        let line = "12: FLOCK  ADVISORY  WRITE 4321 08:01:1234 0 EOF";
-        assert_eq!(holder(line, 0x801, 1234), Some(4321));
-        let others = [
-            "12: FLOCK  ADVISORY  WRITE 4321 08:02:1234 0 EOF",
-            "12: FLOCK  ADVISORY  WRITE 4321 08:01:1235 0 EOF",
-            "12: POSIX  ADVISORY  WRITE 4321 08:01:1234 0 EOF",
-            "12: -> FLOCK  ADVISORY  WRITE 4321 08:01:1234 0 EOF",
-            "12: FLOCK",
-            "",
-        ];
-        for line in others {
-            assert_eq!(holder(line, 0x801, 1234), None, "{line}");
-        }
-        // Device numbers above 255 are spread over the 64 bits.
-        assert_eq!(holder("1: FLOCK ADVISORY READ 7 103:1000:5 0 EOF", 0x0100_0000 | 0x1_0300, 5), Some(7));
-    }
 }

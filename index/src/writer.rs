@@ -103,10 +103,14 @@ impl Writer {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The state after the newest write, as the writer and as readers have it.
-    pub(crate) fn newest(&self) -> (State, Arc<Snapshot>) {
+    /// The state after the newest write, as the writer and as readers have it. Refused once a commit has failed, as it
+    /// may hold what never becomes durable.
+    pub(crate) fn newest(&self) -> Result<(State, Arc<Snapshot>), WriteError> {
         let state = self.lock();
-        (state.clone(), self.settling.newest())
+        match self.settling.failure() {
+            Some(failure) => Err(failed(failure)),
+            None => Ok((state.clone(), self.settling.newest())),
+        }
     }
 
     /// Makes a write: `make` appends it to the store and gives the next state. Returns when that is durable and

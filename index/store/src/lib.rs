@@ -50,6 +50,7 @@ pub use error::{Blame, CheckpointError, CommitError, CompactError, Holder, OpenE
 pub use fail_point::FailPoint;
 pub use family::Family;
 pub use faults::{Fault, Faults};
+pub use lock::lock_holders;
 pub use memory::MemoryDisk;
 pub use scan::{Row, Scan, prefix_end};
 pub use store::{Compacted, Counts, Durability, FamilySize, Store};

@@ -25,7 +25,7 @@ use rocksdb::{
 
 use crate::batch::ChangeRef;
 use crate::engine::{Cause, Trouble};
-use crate::{Batch, Family, Holder, Row, directory, lock};
+use crate::{Batch, Family, Holder, Row, directory, lock_holders};
 
 /// A database whose families are fixed when it is opened.
 pub(crate) type Database = DBWithThreadMode<SingleThreaded>;
@@ -113,7 +113,7 @@ fn open_named<'a>(
     Database::open_cf_descriptors(&options, path, families.collect::<Vec<_>>()).map_err(|error| {
         let mut trouble = Trouble::from(error);
         if trouble.cause == Cause::InUse(Holder::AnotherProcess)
-            && let Some(process) = lock::holder(&path.join("LOCK"))
+            && let Some(&process) = lock_holders(&path.join("LOCK")).first()
         {
             trouble.cause = Cause::InUse(Holder::Process(process));
         }

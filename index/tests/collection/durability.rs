@@ -157,6 +157,7 @@ fn a_reader_sees_no_write_before_its_sync_and_goes_on_after_a_failed_one() {
         assert!(matches!(&later, WriteError::WriterFailed { cause } if *cause == failure.cause), "{later}");
         for refused in [
             collection.fit(&[fit("IS(beta=30)")]).map(drop),
+            collection.rehearse(&[fit("IS(beta=30)")]).map(drop),
             collection.set_durability(Durability::Relaxed),
             collection.add_to_bank(&queries("queries", &[vec![1.0; DIM]])).map(drop),
         ] {
