@@ -43,6 +43,7 @@ pub fn back_up(
     options: StoreOptions,
     watcher: &mut dyn FnMut(Progress) -> ControlFlow<()>,
 ) -> Result<Stored, BackupFault> {
+    repository.check_outside(catalogue.folder())?;
     let checkpoint = catalogue.checkpoint(name)?;
     let info = checkpoint.info();
     let about = About {
@@ -74,6 +75,7 @@ pub fn restore_from(
     watcher: &mut dyn FnMut(Progress) -> ControlFlow<()>,
     before: impl FnOnce(),
 ) -> Result<(BackupInfo, Adopted), BackupFault> {
+    repository.check_outside(catalogue.folder())?;
     let incoming = catalogue.receive(target, replaces)?;
     let info = repository.fetch(name.as_str(), backup, incoming.folder(), watcher)?;
     before();
@@ -217,15 +219,23 @@ pub(crate) async fn restore(call: Call) -> HttpResponse {
             let edge = task.shared_edge();
             let purpose = Purpose { kind: Kind::Restore, collection: name.clone(), name: name.clone() };
             let job = task.edge().start_alone(purpose, move |job, progress| {
+                let mut builds = None;
                 let restored = restore_from(
                     edge.catalogue(),
                     (&name, &name, replaces),
                     (&repository, backup.as_ref()),
                     &mut watch(progress),
-                    || edge.jobs().cancel_but(Some(job), &name),
+                    || {
+                        edge.jobs().cancel_but(Some(job), &name);
+                        // A graph that is being built holds the collection; until it is done, the collection serves.
+                        builds = edge.claim_builds(&name, || progress.is_stopped());
+                    },
                 );
+                drop(builds);
                 let (info, adopted) = restored.map_err(|fault| unfinished(&fault))?;
                 edge.forget(&name);
+                // Ready again before anybody asks for it. Whoever does is told if it does not open.
+                _ = edge.catalogue().begin(&name);
                 Ok(restored_value(&info, &adopted))
             })?;
             Ok(Answer::accepted(task.reply(&Begun { job })?))

@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::Sender;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::thread;
+use std::time::Duration;
 
 use actix_web::web;
 use dehub_backup::Repository;
@@ -29,6 +30,9 @@ const BODIES_MAX: usize = 8;
 
 /// What a refused client should wait.
 const RETRY_SECONDS: u32 = 1;
+
+/// How often whoever waits for a graph to be built looks whether it is.
+const CLAIM_WAIT: Duration = Duration::from_millis(50);
 
 /// What all requests share.
 pub(crate) struct Edge {
@@ -243,6 +247,18 @@ impl Edge {
         }
     }
 
+    /// Waits until nobody builds the collection's graph, and lets nobody begin while the claim is held. None if it was
+    /// stopped before.
+    pub(crate) fn claim_builds(&self, name: &Name, is_stopped: impl Fn() -> bool) -> Option<Claim> {
+        while !is_stopped() {
+            if locked(&self.building).insert(name.clone()) {
+                return Some(Claim { name: name.clone(), building: Arc::clone(&self.building) });
+            }
+            thread::sleep(CLAIM_WAIT);
+        }
+        None
+    }
+
     /// Builds the graph and calibrates it in the background if that is due and nobody does so already.
     pub(crate) fn build_graph_if_due(&self, name: &Name, collection: &Arc<Collection>) {
         if !is_due(collection) {
@@ -271,7 +287,7 @@ impl Edge {
 }
 
 /// A collection's place among those whose graph is being built, given back even by a panic.
-struct Claim {
+pub(crate) struct Claim {
     name: Name,
     building: Arc<Mutex<HashSet<Name>>>,
 }

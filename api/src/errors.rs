@@ -161,7 +161,10 @@ pub(crate) fn opening(error: &CatalogueError, name: &Name) -> Problem {
         && error.is_damage()
         && !matches!(**error, OpenError::Format { .. })
     {
-        let detail = format!("{error}. Restore it from a backup: dehub restore {name} REPOSITORY");
+        let detail = format!(
+            "{error}. Restore it from a backup: POST /collections/{name}/restore with \
+             {{\"replace\": true}}, or, without the server, dehub restore {name} REPOSITORY --replace"
+        );
         return Problem::new(DAMAGED, detail);
     }
     catalogue(error)
@@ -218,7 +221,7 @@ fn open(error: &OpenError) -> Problem {
 pub(crate) fn read(error: &ReadError) -> Problem {
     if error.is_damage() {
         let remedy =
-            "dehub verify tells what is damaged, and dehub restore COLLECTION REPOSITORY brings a backup";
+            "dehub verify tells what is damaged, and dehub restore NAME REPOSITORY --replace brings a backup";
         return Problem::new(DAMAGED, format!("{error}. {remedy}"));
     }
     by_blame(error.blame(), error.to_string())

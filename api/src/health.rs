@@ -54,7 +54,7 @@ pub(crate) async fn ready(edge: Data<Edge>) -> HttpResponse {
 fn readiness(catalogue: &Catalogue) -> Result<Ready, CatalogueError> {
     let open = catalogue.open_ones();
     let (mut is_degraded, mut is_opening) = (false, false);
-    let mut collections = BTreeMap::new();
+    let mut collections: BTreeMap<String, CollectionReply> = BTreeMap::new();
     for (name, state) in catalogue.states()? {
         let reading =
             if let CollectionState::Opening { phase, .. } = &state { Some(phase.name()) } else { None };
@@ -68,6 +68,15 @@ fn readiness(catalogue: &Catalogue) -> Result<Ready, CatalogueError> {
         is_opening |= !matches!(state, CollectionState::Open);
         let reply = CollectionReply { state: state.name(), share: state.share(), reading, error };
         collections.insert(name.into(), reply);
+    }
+    for (name, collection) in open {
+        // Its folder was taken away under the server, which has what it read of it.
+        collections.entry(name.into()).or_insert_with(|| {
+            is_degraded = true;
+            let failure = collection.writer().failure.map(|failure| failure.cause);
+            let error = failure.unwrap_or_else(|| "its folder is not there any more".to_owned());
+            CollectionReply { state: "open", share: 1.0, reading: None, error: Some(error) }
+        });
     }
     let status = match (is_degraded, is_opening) {
         (true, _) => "degraded",

@@ -132,6 +132,7 @@ impl Server {
         let listener = TcpListener::bind((config.host.as_str(), config.port)).map_err(fault)?;
         let address = listener.local_addr().map_err(fault)?;
         let backups = config.backups.as_deref().map(Repository::open).transpose()?.map(Arc::new);
+        backups.as_ref().map_or(Ok(()), |backups| backups.check_outside(catalogue.folder()))?;
         catalogue.lock_exclusively()?;
         let (open, closed) = channel();
         let live = Arc::new(Live::new());

@@ -7,7 +7,7 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use dehub_index::{Catalogue, CatalogueError, MendOutcome, Name};
+use dehub_index::{Catalogue, CatalogueError, CollectionState, MendOutcome, Name};
 
 use crate::edge::Open;
 
@@ -107,6 +107,17 @@ fn open_one(catalogue: &Catalogue, name: &Name) {
     }
 }
 
+/// Begins to open what is closed: a collection that came while the server runs is served before it is asked for.
+fn open_closed(catalogue: &Catalogue) {
+    for (name, state) in catalogue.states().unwrap_or_default() {
+        if matches!(state, CollectionState::Closed)
+            && let Err(error) = catalogue.begin(&name)
+        {
+            tracing::debug!(collection = %name, %error, "not opened");
+        }
+    }
+}
+
 /// Syncs what no sync covers yet, again and again. A failure is the writer's, who tells of it.
 fn sync(catalogue: &Catalogue, ending: &Ending) {
     while !ending.wait(SYNC_EVERY) {
@@ -123,6 +134,7 @@ fn mend(catalogue: &Catalogue, ending: &Ending) {
     let mut pause = MEND_EVERY;
     let mut known: HashMap<Name, String> = HashMap::new();
     while !ending.wait(pause) {
+        open_closed(catalogue);
         let mended = catalogue.mend();
         let mut still = HashMap::new();
         for mended in mended {

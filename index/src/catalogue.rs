@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 
 use dehub_store::{Blame, FailPoint, Store};
 
+use crate::beside;
 use crate::collection::store_path;
 use crate::data_lock::{DataHolder, DataLock, Refused};
 use crate::record::FAMILIES;
@@ -212,7 +213,10 @@ impl Catalogue {
         let mut names = Vec::new();
         for entry in entries {
             let entry = entry.map_err(fault)?;
-            // A folder whose name is no collection's is being deleted, or is not ours.
+            // A folder whose name is no collection's is being deleted, or is not ours; nor is a file.
+            if !entry.path().is_dir() {
+                continue;
+            }
             names.extend(entry.file_name().to_str().and_then(|name| name.parse::<Name>().ok()));
         }
         names.sort_unstable();
@@ -253,6 +257,10 @@ impl Catalogue {
             return Err(exists());
         }
         let fault = |source| CatalogueError::Folder { path: path.clone(), source };
+        if !self.lock.is_in_place(&self.folder) {
+            let gone = "it was removed or replaced, or its LOCK was, while it was in use";
+            return Err(CatalogueError::Folder { path: self.folder.clone(), source: io::Error::other(gone) });
+        }
         make(&self.collections()).map_err(fault)?;
         self.share()?;
         let claim = match self.slots.ask(name, None) {
@@ -405,6 +413,7 @@ impl Catalogue {
 
     /// Removes what crashes left; nobody may be at work.
     fn sweep(&self) {
+        beside::sweep(&self.collections());
         for path in self.litter() {
             match remove(&path) {
                 Ok(()) => tracing::info!(path = %path.display(), "removed what an interruption left"),

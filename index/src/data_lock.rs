@@ -3,6 +3,7 @@
 use std::fmt;
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread;
@@ -105,6 +106,14 @@ impl DataLock {
         take(&path, || file.try_lock_shared())?;
         *held = Some(Held { file: Some(file), is_exclusive: false });
         Ok(())
+    }
+
+    /// Whether the file that is locked is still that of `folder`: neither it nor the folder was removed meanwhile.
+    pub(crate) fn is_in_place(&self, folder: &Path) -> bool {
+        let held = self.lock();
+        let Some(file) = held.as_ref().and_then(|held| held.file.as_ref()) else { return true };
+        let numbers = |found: fs::Metadata| (found.dev(), found.ino());
+        file.metadata().ok().map(numbers) == fs::metadata(folder.join(FILE)).ok().map(numbers)
     }
 
     /// Whether this process has it.

@@ -6,6 +6,9 @@
 //! collection is relaxed.
 
 use std::cell::Cell;
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
@@ -41,6 +44,8 @@ pub(crate) struct Writer {
     is_behind: AtomicBool,
     published: ArcSwap<Snapshot>,
     writers: AtomicUsize,
+    /// The folder of the store, by device and number; none of a store in memory.
+    folder: Option<(u64, u64)>,
 }
 
 /// Why a collection takes no writes.
@@ -89,6 +94,7 @@ impl Writer {
             is_behind: AtomicBool::new(false),
             published: ArcSwap::new(first),
             writers: AtomicUsize::new(0),
+            folder: identity(store.path()),
         }
     }
 
@@ -178,6 +184,12 @@ impl Writer {
         if self.store.is_poisoned() {
             return Err(failed(self.settling.fail(unnoted)));
         }
+        if self.folder.is_some() && identity(self.store.path()) != self.folder {
+            // The files that are open go on to take writes, and nobody would ever find them.
+            let path = self.store.path().display();
+            let cause = format!("the folder {path} was removed or replaced while it was in use");
+            return Err(failed(self.settling.fail(|| WriterFailure { cause, since: SystemTime::now() })));
+        }
         match self.store.free_bytes() {
             Some(free) if free < DISK_RESERVE_BYTES => {
                 let path = self.store.path().to_owned();
@@ -248,6 +260,11 @@ impl Drop for Writer {
 
 fn failure_of(error: &CommitError) -> WriterFailure {
     WriterFailure { cause: error.to_string(), since: SystemTime::now() }
+}
+
+/// The device and the number of a folder.
+fn identity(folder: &Path) -> Option<(u64, u64)> {
+    fs::metadata(folder).ok().map(|found| (found.dev(), found.ino()))
 }
 
 /// The store failed where nobody could say why.

@@ -165,8 +165,8 @@ pub(crate) struct Import {
     pub file: PathBuf,
     #[command(flatten)]
     pub format: VectorFile,
-    /// Store the good rows when some have a vector of the wrong dimension, not finite or zero, or an id
-    /// that an earlier row has; list those and exit with 3. A file that is broken is refused all the same.
+    /// Store the good rows when some have a vector that is not finite or zero, or an id that an earlier row has; list
+    /// those and exit with 3. A file that is broken, or whose vectors differ in length, is refused all the same.
     #[arg(long)]
     pub skip_bad: bool,
     /// Tell which of the new points are hubs by this correction's biases.

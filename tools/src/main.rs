@@ -18,6 +18,7 @@ use crate::commands::{Context, Outcome};
 use crate::output::{Form, Output};
 
 fn main() -> ExitCode {
+    outlive_file_limits();
     let cli = Cli::parse();
     let json = cli.json;
     match run(cli) {
@@ -31,6 +32,13 @@ fn main() -> ExitCode {
             ExitCode::FAILURE
         }
     }
+}
+
+/// A write past a limit on the sizes of files is to fail as one on a full disk does, not to end the process.
+fn outlive_file_limits() {
+    let ignored = Arc::default();
+    // Where the signal cannot be caught, it ends the process as before.
+    _ = signal_hook::flag::register(signal_hook::consts::SIGXFSZ, ignored);
 }
 
 fn run(cli: Cli) -> anyhow::Result<Outcome> {

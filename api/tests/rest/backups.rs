@@ -38,6 +38,15 @@ fn run(client: &Client, path: &str, body: &Value) -> Value {
     }
 }
 
+/// Waits until the server says that it is ready, without a request for any collection.
+fn until_ready(client: &Client) {
+    let deadline = Instant::now() + Duration::from_secs(30);
+    while client.send("GET", "/readyz", None, None).status != 200 {
+        assert!(Instant::now() < deadline, "what was restored is not opened");
+        thread::sleep(Duration::from_millis(5));
+    }
+}
+
 fn found(client: &Client) -> Value {
     client.did("POST", "/collections/c/points/query", &json!({"query": [0.6, 0.8], "limit": 10}))
 }
@@ -67,6 +76,7 @@ fn a_collection_is_backed_up_and_restored_while_it_is_served() {
     assert_eq!(found(&served), before);
     served.delete("/collections/c");
     run(&served, "/collections/c/restore", &json!({}));
+    until_ready(&served);
     assert_eq!(served.get("/collections/c")["points_count"], 40, "the newest");
     let id = backup["id"].as_str().expect("an id");
     let removed = served.delete(&format!("/collections/c/backups/{id}"));

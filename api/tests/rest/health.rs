@@ -82,7 +82,11 @@ fn a_damaged_collection_is_named_with_what_to_do_and_the_others_serve() {
     let refused = served.send("GET", "/collections/bad", None, None);
     assert_eq!((refused.status, &refused.body["code"]), (503, &json!("collection_damaged")));
     let detail = refused.body["detail"].as_str().expect("text");
-    assert!(detail.contains("store-") && detail.ends_with("dehub restore bad REPOSITORY"), "{detail}");
+    assert!(detail.contains("POST /collections/bad/restore"), "{detail}");
+    assert!(
+        detail.contains("store-") && detail.ends_with("dehub restore bad REPOSITORY --replace"),
+        "{detail}"
+    );
     assert_eq!(served.get("/collections/good")["points_count"], 2);
     assert_eq!(served.delete("/collections/bad"), true);
     assert_eq!(until(&served, "ok").status, 200);
@@ -251,4 +255,26 @@ fn durability_is_chosen_with_the_collection_and_changed_later() {
     drop(served);
     let served = Served::start(folder.path());
     assert_eq!(served.get("/collections/strict")["writer"]["durability"], "relaxed");
+}
+
+#[test]
+fn a_collection_whose_folder_was_taken_away_is_told_and_still_read() {
+    let folder = tempdir().expect("a folder");
+    let served = Served::start(folder.path());
+    create(&served, "a");
+    create(&served, "b");
+    let (path, away) = (folder.path().join("collections/a"), folder.path().join("away"));
+    fs::rename(&path, &away).expect("writable");
+    let reply = until(&served, "degraded");
+    assert_eq!((reply.status, &reply.body["collections"]["b"]["state"]), (503, &json!("open")));
+    let error = reply.body["collections"]["a"]["error"].as_str().expect("an error");
+    assert!(error.contains("not there any more"), "{error}");
+    let points = json!({"points": [{"id": 3, "vector": [1, 1]}]});
+    let refused = served.json("PUT", "/collections/a/points", &points);
+    assert_eq!((refused.status, &refused.body["code"]), (503, &json!("writer_failed")), "{}", refused.body);
+    let found = served.json("POST", "/collections/a/points/query", &json!({"query": [1, 0], "limit": 2}));
+    assert_eq!(found.status, 200, "{}", found.body);
+    fs::rename(&away, &path).expect("writable");
+    until(&served, "ok");
+    served.did("PUT", "/collections/a/points", &points);
 }

@@ -53,6 +53,10 @@ impl Place for Directory {
         Ok(if !may_link && is_source()? { None } else { Some(found.len()) })
     }
 
+    fn is_near(&self) -> bool {
+        true
+    }
+
     fn store(
         &self,
         key: &str,

@@ -218,6 +218,10 @@ impl Place for Objects {
         self.length(key)
     }
 
+    fn is_near(&self) -> bool {
+        false
+    }
+
     fn store(
         &self,
         key: &str,

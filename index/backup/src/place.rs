@@ -32,6 +32,9 @@ pub(crate) trait Place: Send + Sync {
     /// shared, and it is.
     fn present(&self, key: &str, source: &Path, may_link: bool) -> Result<Option<u64>, BackupError>;
 
+    /// Whether reading an object costs about as much as reading the file it is of.
+    fn is_near(&self) -> bool;
+
     /// Stores what the file `source` holds, which is `content`; whole or, on an error, not at all.
     fn store(
         &self,

@@ -10,7 +10,7 @@ use object_store::ObjectStoreScheme;
 
 use crate::directory::{Directory, sync};
 use crate::error::file;
-use crate::hash::{self, Meter};
+use crate::hash::{self, Content, Meter};
 use crate::id::BackupId;
 use crate::manifest::{About, FORMAT, FileEntry, MANIFEST_BYTES_MAX, Manifest, Refusal, is_inside};
 use crate::objects::Objects;
@@ -27,6 +27,7 @@ const MANIFEST: &str = ".json";
 pub struct Repository {
     pub(crate) place: Box<dyn Place>,
     location: String,
+    directory: Option<PathBuf>,
 }
 
 /// How a folder is stored.
@@ -136,7 +137,7 @@ impl Repository {
                 _,
             )) => {
                 let place = Box::new(Objects::open(location)?);
-                Ok(Repository { place, location: location.to_owned() })
+                Ok(Repository { place, location: location.to_owned(), directory: None })
             }
             Ok(_) | Err(_) => Err(refused("wanted a directory, file://, s3://, gs:// or az://".to_owned())),
         }
@@ -145,12 +146,26 @@ impl Repository {
     /// The repository in a directory, which need not exist yet.
     pub fn in_directory(path: &Path) -> Repository {
         let location = path.display().to_string();
-        Repository { place: Box::new(Directory::new(path.to_owned())), location }
+        let place = Box::new(Directory::new(path.to_owned()));
+        Repository { place, location, directory: Some(path.to_owned()) }
     }
 
     /// A repository in memory, which is gone when dropped: an object store for tests.
     pub fn in_memory() -> Result<Repository, BackupError> {
-        Ok(Repository { place: Box::new(Objects::in_memory()?), location: "memory:".to_owned() })
+        let place = Box::new(Objects::in_memory()?);
+        Ok(Repository { place, location: "memory:".to_owned(), directory: None })
+    }
+
+    /// Refuses a repository inside of the data directory `folder`, with whose collections it would go.
+    pub fn check_outside(&self, folder: &Path) -> Result<(), BackupError> {
+        let Some(directory) = &self.directory else { return Ok(()) };
+        let (own, other) = (resolved(directory), resolved(folder));
+        if own.starts_with(&other) {
+            let reason =
+                format!("it is inside of the data directory {}, and would go with it", folder.display());
+            return Err(BackupError::Location { location: self.location.clone(), reason });
+        }
+        Ok(())
     }
 
     /// Where it is.
@@ -199,6 +214,24 @@ impl Repository {
         Ok(Stored { info, bytes_copied: copied, bytes_linked: linked, bytes_shared: shared })
     }
 
+    /// Whether an object holds what it is named by. Far objects are taken at their word: reading them all would cost as
+    /// much as storing them, and their stores look after what they keep.
+    fn is_whole(&self, key: &str, content: Content) -> Result<bool, BackupError> {
+        if !self.place.is_near() {
+            return Ok(true);
+        }
+        let mut meter = Meter::default();
+        let is_read = self.place.read(key, content.bytes, &mut |piece| {
+            meter.take(piece);
+            Ok(())
+        })?;
+        let is_whole = is_read && meter.content() == content;
+        if !is_whole {
+            tracing::warn!(repository = %self.location, object = key, "a damaged object is stored anew");
+        }
+        Ok(is_whole)
+    }
+
     fn store_file(
         &self,
         collection: &str,
@@ -216,7 +249,8 @@ impl Repository {
         let content = meter.content();
         let entry = FileEntry::new(path, content);
         let key = object_key(collection, &entry);
-        if self.place.present(&key, source, options.link)? == Some(content.bytes) {
+        let is_there = self.place.present(&key, source, options.link)? == Some(content.bytes);
+        if is_there && self.is_whole(&key, content)? {
             counted.shared += content.bytes;
             return Ok(entry);
         }
@@ -556,4 +590,14 @@ fn files(folder: &Path) -> Result<Vec<(String, PathBuf, u64)>, BackupError> {
 /// Seconds since 1970.
 fn now() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs())
+}
+
+/// A path without links as far as it is there.
+fn resolved(path: &Path) -> PathBuf {
+    let path = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+    let there = path.ancestors().find_map(|above| Some((above, above.canonicalize().ok()?)));
+    match there {
+        Some((above, resolved)) => resolved.join(path.strip_prefix(above).unwrap_or(Path::new(""))),
+        None => path,
+    }
 }

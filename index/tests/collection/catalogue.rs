@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use dehub_index::{Blame, Catalogue, CatalogueError, CollectionState, Name};
+use dehub_index::{Blame, Catalogue, CatalogueError, CollectionState, MendOutcome, Name, WriteError};
 use dehub_vector::Metric;
 
 use crate::made::{config, name, point, store_folder};
@@ -17,6 +17,50 @@ fn names(catalogue: &Catalogue) -> Vec<String> {
 
 fn catalogue(folder: &Path) -> Catalogue {
     Catalogue::new(folder)
+}
+
+#[test]
+fn a_file_among_the_collections_is_none_of_them() {
+    let folder = tempfile::tempdir().expect("a folder for the test");
+    let catalogue = catalogue(folder.path());
+    catalogue.create(&name("x"), config(3, Metric::Dot)).expect("free");
+    fs::write(folder.path().join("collections/notes"), "mine").expect("writable");
+    std::os::unix::fs::symlink("nowhere", folder.path().join("collections/lost")).expect("writable");
+    assert_eq!(names(&catalogue), ["x"]);
+    assert_eq!(catalogue.states().expect("readable").len(), 1);
+    assert!(matches!(catalogue.get(&name("notes")), Err(CatalogueError::Unknown { .. })));
+}
+
+#[test]
+fn a_collection_whose_folder_is_gone_takes_no_writes_and_serves_what_it_has() {
+    for gone in ["", "collections", "collections/x"] {
+        let folder = tempfile::tempdir().expect("a folder for the test");
+        let catalogue = catalogue(folder.path());
+        let collection = catalogue.create(&name("x"), config(3, Metric::Dot)).expect("free");
+        collection.upsert(&[point(1, &[1.0, 0.0, 0.0])]).expect("a good point");
+        let taken = folder.path().join(gone);
+        let away = taken.with_extension("away");
+        fs::rename(&taken, &away).expect("writable");
+        for _ in 0..2 {
+            let refused = collection.upsert(&[point(2, &[1.0, 0.0, 0.0])]).expect_err("nobody would find it");
+            assert!(matches!(refused, WriteError::WriterFailed { .. }), "{refused}");
+            assert!(refused.to_string().contains("removed or replaced"), "{refused}");
+        }
+        assert_eq!(collection.snapshot().len(), 1);
+        assert!(collection.writer().failure.is_some());
+        if gone.is_empty() {
+            let refused = catalogue.create(&name("y"), config(3, Metric::Dot)).err().expect("not there");
+            assert_eq!(refused.blame(), Blame::Environment, "{refused}");
+            assert!(!taken.exists(), "no data directory without a lock");
+        }
+        drop(collection);
+        fs::rename(&away, &taken).expect("writable");
+        let mended = catalogue.mend();
+        assert!(matches!(mended[0].outcome, MendOutcome::Reopened), "{mended:?}");
+        let collection = catalogue.get(&name("x")).expect("there again");
+        collection.upsert(&[point(2, &[1.0, 0.0, 0.0])]).expect("it takes writes");
+        assert_eq!(collection.snapshot().len(), 2);
+    }
 }
 
 #[test]

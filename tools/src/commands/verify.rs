@@ -75,9 +75,17 @@ fn check(context: &Context, name: &Name, collection: &Collection) -> VerifyRepor
     report
 }
 
+/// Whether the data are not what was written, rather than that they could not be read now.
+fn is_damage(error: &CatalogueError) -> bool {
+    matches!(error, CatalogueError::Open(error) if error.is_damage())
+}
+
 fn to_json(context: &Context, verified: &Verified) -> Value {
     let mut value = match &verified.found {
-        Err(error) => json!({ "error": error.to_string(), "remedy": context.remedy(&verified.name) }),
+        Err(error) if is_damage(error) => {
+            json!({ "error": error.to_string(), "remedy": context.remedy(&verified.name) })
+        }
+        Err(error) => json!({ "error": error.to_string() }),
         Ok(report) => report_json(report),
     };
     value["collection"] = json!(verified.name.as_str());
@@ -121,7 +129,10 @@ fn report_json(report: &VerifyReport) -> Value {
 fn describe(context: &Context, verified: &Verified) -> String {
     let name = &verified.name;
     let report = match &verified.found {
-        Err(error) => return format!("{name} does not open: {error}\n{}", context.remedy(name)),
+        Err(error) if is_damage(error) => {
+            return format!("{name} does not open: {error}\n{}", context.remedy(name));
+        }
+        Err(error) => return format!("{name} does not open: {error}"),
         Ok(report) => report,
     };
     let mut text = format!("{name}, commit {}\n{}", report.sequence, describe_report(report));

@@ -149,6 +149,38 @@ fn what_cannot_be_backed_up_or_restored_is_named() {
 }
 
 #[test]
+fn a_repository_in_the_data_directory_is_refused() {
+    let (dehub, repository) = made();
+    dehub.ok(&["backup", "x", &repository]);
+    std::os::unix::fs::symlink(dehub.path("data"), dehub.path("link")).expect("writable");
+    for inside in ["data", "data/collections", "data/new/one", "link/collections/x", "data/../data/x"] {
+        let inside = dehub.path(inside).to_str().expect("UTF-8").to_owned();
+        for arguments in [&["backup", "x", &inside][..], &["restore", "x", &inside, "--replace"]] {
+            let ended = dehub.run(arguments);
+            assert!(ended.code == 1 && ended.stderr.contains("inside of the data directory"), "{ended:?}");
+        }
+    }
+    let mut server = dehub.command(&["serve", "--port", "0", "--backups"]);
+    let ended = crate::ended(server.arg(dehub.path("data/backups")).output().expect("the binary runs"));
+    assert!(ended.code == 1 && ended.stderr.contains("inside of the data directory"), "{ended:?}");
+    assert!(!dehub.path("data/new").exists());
+}
+
+#[test]
+fn a_limit_on_the_size_of_files_is_an_error_and_not_the_end_of_the_process() {
+    let (dehub, repository) = made();
+    let state = dehub.state();
+    let binary = dehub.command(&["backup", "x", &repository]);
+    let mut limited = std::process::Command::new("sh");
+    limited.args(["-c", "ulimit -f 4; exec \"$0\" \"$@\""]).arg(binary.get_program()).args(binary.get_args());
+    let ended = crate::ended(limited.output().expect("a shell"));
+    assert!(ended.code == 1 && ended.stderr.contains("too large"), "{ended:?}");
+    assert_eq!(dehub.state(), state);
+    dehub.ok(&["backup", "x", &repository]);
+    dehub.ok(&["backup", "x", &repository, "--check"]);
+}
+
+#[test]
 fn a_kill_at_any_step_leaves_whole_backups_and_whole_collections() {
     let (dehub, repository) = made();
     let (state, found) = (dehub.state(), answers(&dehub, "x"));

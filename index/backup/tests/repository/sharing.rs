@@ -45,6 +45,27 @@ fn an_object_of_the_wrong_length_is_stored_again() {
 }
 
 #[test]
+fn a_damaged_object_is_stored_again_and_heals_the_backups_that_have_it() {
+    let (_work, kinds) = kinds();
+    for Kept { repository, folder } in kinds {
+        let Some(folder) = folder else { continue };
+        let first = store(&repository, &collection(), 42, COPY).info.id;
+        let objects = folder.join("x/objects");
+        let mut damaged = 0;
+        for (name, mut held) in read(&objects) {
+            let Some(byte) = held.last_mut() else { continue };
+            *byte ^= 1;
+            damaged += held.len() as u64;
+            fs::write(objects.join(name), held).expect("writable");
+        }
+        assert!(fetch(&repository, Some(&first)).is_err());
+        let again = store(&repository, &collection(), 42, COPY);
+        assert_eq!(again.bytes_copied, damaged);
+        assert_eq!(fetch(&repository, Some(&first)).expect("whole again"), collection());
+    }
+}
+
+#[test]
 fn files_of_one_file_system_are_linked_unless_a_copy_is_asked_for() {
     let (work, kinds) = kinds();
     let folder = work.path().join("collection");
