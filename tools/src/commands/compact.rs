@@ -1,5 +1,6 @@
 //! `dehub compact`.
 
+use anyhow::bail;
 use dehub_index::{Compacted, DiskUse, Name};
 use serde_json::{Value, json};
 
@@ -9,22 +10,36 @@ use crate::output::table;
 
 /// Gives back what deleted and replaced data takes on disk.
 pub(crate) fn run(context: &Context, command: &Compact) -> anyhow::Result<Outcome> {
-    let mut compacted = Vec::new();
+    let (mut compacted, mut failures) = (Vec::new(), Vec::new());
     for name in context.names(command.collection.as_deref())? {
-        let collection = context.collection(name.as_str())?;
-        let bar = context.output.progress("compacting", None);
-        let outcome = collection.compact();
-        bar.finish_and_clear();
-        let outcome = outcome?;
-        context.tend(&collection)?;
-        compacted.push((name, outcome));
+        // One that cannot be does not keep the others from it.
+        match compact(context, &name) {
+            Ok(outcome) => compacted.push((name, outcome)),
+            Err(error) if command.all => failures.push(format!("`{name}`: {error:#}")),
+            Err(error) => return Err(error),
+        }
     }
     let values: Vec<Value> = compacted.iter().map(|(name, it)| to_json(name, it)).collect();
     context.output.result(&json!({ "collections": values }), || {
         let texts: Vec<String> = compacted.iter().map(|(name, it)| describe(name, it)).collect();
-        if texts.is_empty() { "no collections".to_owned() } else { texts.join("\n\n") }
+        match texts.as_slice() {
+            [] if failures.is_empty() => "no collections".to_owned(),
+            texts => texts.join("\n\n"),
+        }
     })?;
+    if !failures.is_empty() {
+        bail!("{} of the collections not compacted: {}", failures.len(), failures.join("; "));
+    }
     Ok(Outcome::Done)
+}
+
+fn compact(context: &Context, name: &Name) -> anyhow::Result<Compacted> {
+    let collection = context.collection(name.as_str())?;
+    let bar = context.output.progress("compacting", None);
+    let outcome = collection.compact();
+    bar.finish_and_clear();
+    context.tend(&collection)?;
+    Ok(outcome?)
 }
 
 fn to_json(name: &Name, compacted: &Compacted) -> Value {

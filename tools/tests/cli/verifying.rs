@@ -73,6 +73,21 @@ fn a_collection_that_does_not_open_is_named_with_what_is_damaged_and_what_helps(
     assert_eq!(ended.code, 1);
     let told: serde_json::Value = serde_json::from_str(&ended.stdout).expect("one JSON object");
     assert_eq!((&told["whole"], told["collections"][0]["error"].is_string()), (&json!(false), true));
+    // The others are not kept from what is asked for.
+    dehub.ok(&["create", "y", "--dim", "2"]);
+    let ended = dehub.run(&["compact", "--all"]);
+    assert!(ended.code == 1 && ended.stdout.starts_with("y\n"), "{ended:?}");
+    assert!(ended.stderr.contains("1 of the collections not compacted: `x`: "), "{ended:?}");
+    let listed = dehub.ok(&["info"]).stdout;
+    assert!(
+        listed.contains("\nx does not open: ") && listed.lines().all(|line| line.len() < 400),
+        "{listed}"
+    );
+    let searched = dehub.run(&["search", "x", "--id", "1"]);
+    assert!(
+        searched.code == 1 && searched.stderr.contains(" restore x REPOSITORY --replace"),
+        "{searched:?}"
+    );
 }
 
 #[test]
