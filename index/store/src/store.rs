@@ -34,7 +34,7 @@ pub struct Counts {
 }
 
 /// What was cut off from the end of a log when a store was opened: a record that a crash kept from being written whole.
-/// It had not been synced, so no strict commit was lost with it.
+/// It had not been synced, so no strict commit was lost with it, unless the file was damaged.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Torn {
     /// The log.
