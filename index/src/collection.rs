@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use dehub_graph::Segment;
-use dehub_store::{Batch, Durability as Synced, Family, Store};
+use dehub_store::{Batch, Durability as Synced, Family, Store, Torn};
 use dehub_vector::PointId;
 
 use crate::alarm::PointAlarm;
@@ -22,6 +22,10 @@ use crate::{
     EntrySelector, FormatInfo, HubRule, LiveBank, Name, OpenError, OpenPhase, OpenProgress, PointInput,
     Receipt, Snapshot, Upserted, WriteError, WriterInfo, open, upgrade,
 };
+
+/// What is logged of the end of a store's log that was cut off.
+const CUT_OFF: &str = "a record at the end of the log was not written whole and was cut off; unless the file was \
+    damaged, it had not been synced, and so not been acknowledged by a collection with strict durability";
 
 /// A durable, searchable collection.
 pub struct Collection {
@@ -79,6 +83,10 @@ impl Collection {
     }
 
     fn read(path: &Path, store: Store, progress: &OpenProgress) -> Result<Collection, OpenError> {
+        if let Some(Torn { file, offset, bytes }) = store.torn() {
+            let file = file.display();
+            tracing::warn!(%file, offset, bytes, "{CUT_OFF}");
+        }
         upgrade::run(path, &store)?;
         let state = open::load(path, &store, progress)?;
         let pending = pending::read_all(&store);

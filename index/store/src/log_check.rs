@@ -9,9 +9,10 @@
 //! missing between two others; a log or a MANIFEST that lost what deleted logs had been replaced by.
 
 use std::fs::{self, File};
-use std::io::{self, ErrorKind};
+use std::io::{self, BufReader, ErrorKind, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 
+use crate::Torn;
 use crate::log_file::{self, End, LogError};
 use crate::manifest::Manifest;
 
@@ -32,8 +33,8 @@ fn damaged<T>(file: PathBuf, offset: Option<u64>, cause: impl Into<String>) -> R
 }
 
 /// Reads the head, the MANIFEST and the logs of the store in `directory`. A file that goes away meanwhile is a lost
-/// one, so this is for a store that nobody has open.
-pub(crate) fn check(directory: &Path) -> Result<(), CheckError> {
+/// one, so this is for a store that nobody has open. Returns what RocksDB is going to drop.
+pub(crate) fn check(directory: &Path) -> Result<Option<Torn>, CheckError> {
     let manifest = read_manifest(directory)?;
     let logs = numbers(directory, ".log")?;
     let orphans = numbers(directory, ".sst")?.into_iter().any(|number| !manifest.has_table(number));
@@ -54,7 +55,22 @@ pub(crate) fn check(directory: &Path) -> Result<(), CheckError> {
         let file = directory.join(current_name(directory)?);
         return damaged(file, None, "its end is missing, or a log that it needs is");
     }
-    Ok(())
+    let Some((file, offset)) = replay.torn else { return Ok(None) };
+    let bytes = written_after(&file, offset).map_err(|error| CheckError::Io { error })?;
+    Ok((bytes > 0).then_some(Torn { file, offset, bytes }))
+}
+
+/// How much of the file there is from `offset` on, up to the last byte that is not zero.
+fn written_after(file: &Path, offset: u64) -> io::Result<u64> {
+    let mut file = File::open(file)?;
+    file.seek(SeekFrom::Start(offset))?;
+    let mut written = 0;
+    for (position, byte) in (1..).zip(BufReader::new(file).bytes()) {
+        if byte? != 0 {
+            written = position;
+        }
+    }
+    Ok(written)
 }
 
 fn path_of(directory: &Path, log: u64) -> PathBuf {

@@ -13,7 +13,9 @@ const BLOCK: usize = 32 * 1024;
 const HEADER: usize = 7;
 const RECYCLED_HEADER: usize = 11;
 /// The system writes files by pages; after a power cut, one that was not synced may be there as zeros.
-const PAGE: u64 = 4096;
+const PAGE: usize = 4096;
+/// One changed byte can make one zero, but not two.
+const ZEROS_MIN: u64 = 2;
 
 const FULL: u8 = 1;
 const FIRST: u8 = 2;
@@ -176,6 +178,12 @@ impl Blocks {
     }
 
     /// Tells what was never written whole from what was written and is damaged.
+    ///
+    /// What was not synced before a power cut is there by pages, in any order; a page that did not arrive is zeros,
+    /// and so is what was appended to one that arrived before. So a record is torn if it cannot be read where there
+    /// are such zeros, and nothing that begins after it can be read: then it is the last one, and nobody was told
+    /// that it was written. If it can, the record is a hole between others. Zeros shorter than a page may be its own,
+    /// so they do not excuse what a single changed byte explains.
     fn judge(&mut self, breach: &Breach, begun: Option<u64>) -> Result<End, LogError> {
         let broken = self.start + breach.at as u64;
         let torn = End::Torn(begun.unwrap_or(broken));
@@ -184,38 +192,93 @@ impl Blocks {
             BreachKind::Overlong if !self.is_last() => {
                 return damaged(broken, "a length leads out of its block");
             }
-            BreachKind::Overlong if fits_shorter(rest) => {
-                return damaged(broken, "a length is not that of its record");
+            BreachKind::Overlong | BreachKind::Checksum(_) if fits_otherwise(rest) => {
+                return damaged(broken, "a length or a type is not that of its record");
             }
             BreachKind::Blank | BreachKind::Overlong | BreachKind::Checksum(_) => {}
         }
-        let mut zeros_from = broken;
-        let (mut from, mut searched_from) = (breach.at, breach.at + 1);
+        let one_byte = match breach.kind {
+            BreachKind::Checksum(size) => differs_by_a_byte(&rest[..size]),
+            BreachKind::Blank | BreachKind::Overlong => false,
+        };
+        let is_known_to_end = matches!(rest.get(HEADER - 1), Some(&(FULL | LAST)));
+        let rest = self.scan_rest(breach.at)?;
+        if let Some(next) = rest.record {
+            return damaged(broken, &format!("it cannot be read, and a record at byte {next} can"));
+        }
+        let end = match breach.kind {
+            BreachKind::Blank if rest.data_end == broken && begun.is_none() => return Ok(End::Whole),
+            BreachKind::Blank | BreachKind::Overlong if rest.fragment.is_none() => return Ok(torn),
+            BreachKind::Checksum(size) if is_known_to_end => broken + size as u64,
+            BreachKind::Checksum(size) => rest.data_end.max(broken + size as u64),
+            BreachKind::Blank | BreachKind::Overlong => rest.data_end,
+        };
+        let is_page_missing = rest.page.is_some_and(|page| page + PAGE as u64 <= end);
+        let zeros_from = rest.page.map_or(rest.data_end, |page| page.min(rest.data_end));
+        let is_part_missing = rest.is_begin_missing || zeros_from + ZEROS_MIN <= end;
+        match (is_page_missing || is_part_missing && !one_byte, rest.fragment) {
+            (true, _) => Ok(torn),
+            (false, None) => damaged(broken, "a record does not match its checksum"),
+            (false, Some(next)) => {
+                damaged(broken, &format!("it cannot be read, and its continuation at byte {next} can"))
+            }
+        }
+    }
+
+    /// Reads to the end of the file, from a breach at `at` of this block on.
+    fn scan_rest(&mut self, at: usize) -> io::Result<Rest> {
+        let broken = self.start + at as u64;
+        let mut rest =
+            Rest { record: None, fragment: None, page: None, is_begin_missing: false, data_end: broken };
+        let (mut from, mut searched_from) = (at, at + 1);
         loop {
-            let mut later = searched_from..self.bytes.len();
-            let later = later.find(|&at| piece(&self.bytes[at..], 0, self.number).is_ok());
-            if let Some(at) = later {
-                let next = self.start + at as u64;
-                return damaged(broken, &format!("it cannot be read, and a record at byte {next} can"));
+            for at in searched_from..self.bytes.len() {
+                let Ok(found) = piece(&self.bytes[at..], 0, self.number) else { continue };
+                let offset = self.start + at as u64;
+                // A record goes on at the start of a block and nowhere else.
+                if at == 0 && [MIDDLE, LAST].contains(&found.kind) {
+                    rest.fragment.get_or_insert(offset);
+                } else {
+                    rest.record = Some(offset);
+                    return Ok(rest);
+                }
             }
             if let Some(last) = self.bytes[from..].iter().rposition(|&byte| byte != 0) {
-                zeros_from = self.start + (from + last) as u64 + 1;
+                rest.data_end = self.start + (from + last) as u64 + 1;
+            }
+            for (index, page) in self.bytes.chunks(PAGE).enumerate().skip(from / PAGE) {
+                let page_start = index * PAGE;
+                // What is before the breach in its page was written earlier, by itself.
+                let own = &page[from.saturating_sub(page_start)..];
+                if own.iter().any(|&byte| byte != 0) {
+                    continue;
+                }
+                if page_start >= from {
+                    rest.page.get_or_insert(self.start + page_start as u64);
+                } else {
+                    rest.is_begin_missing = own.len() as u64 >= ZEROS_MIN;
+                }
             }
             if self.advance()?.is_break() {
-                break;
+                return Ok(rest);
             }
             (from, searched_from) = (0, 0);
         }
-        match breach.kind {
-            BreachKind::Blank if zeros_from == broken && begun.is_none() => Ok(End::Whole),
-            BreachKind::Blank | BreachKind::Overlong => Ok(torn),
-            // The file got its length and this piece's last pages did not arrive: the power was cut before a sync.
-            BreachKind::Checksum(size) if zeros_from.next_multiple_of(PAGE) < broken + size as u64 => {
-                Ok(torn)
-            }
-            BreachKind::Checksum(_) => damaged(broken, "a record does not match its checksum"),
-        }
     }
+}
+
+/// What there is from a breach to the end of a file.
+struct Rest {
+    /// The first record that can be read; nothing after it was looked at.
+    record: Option<u64>,
+    /// The first piece that can be read and continues a record.
+    fragment: Option<u64>,
+    /// The first page of zeros; the last page of the file may be a shorter one.
+    page: Option<u64>,
+    /// Whether there are but zeros from the breach to the end of its page.
+    is_begin_missing: bool,
+    /// After the last byte that is not zero.
+    data_end: u64,
 }
 
 /// The piece at the start of `bytes`, which go to the end of the block or of the file.
@@ -243,9 +306,9 @@ fn piece(bytes: &[u8], offset: u64, number: u64) -> Result<Piece<'_>, BreachKind
     Ok(Piece { kind, payload: &bytes[header..size], offset, size })
 }
 
-/// Whether the checksum at the start of `bytes` fits another length than the one after it.
-fn fits_shorter(bytes: &[u8]) -> bool {
-    let Some((&[a, b, c, d, _, _, kind], payload)) = bytes.split_first_chunk::<HEADER>() else {
+/// Whether the checksum at the start of `bytes` fits another length than the one after it, or another type.
+fn fits_otherwise(bytes: &[u8]) -> bool {
+    let Some((&[a, b, c, d, low, high, kind], payload)) = bytes.split_first_chunk::<HEADER>() else {
         return false;
     };
     let checksum = u32::from_le_bytes([a, b, c, d]);
@@ -255,10 +318,80 @@ fn fits_shorter(bytes: &[u8]) -> bool {
         crc = crc32c::crc32c_append(crc, byte);
         fits |= mask(crc) == checksum;
     }
-    fits
+    let Some(own) = payload.get(..usize::from(u16::from_le_bytes([low, high]))) else { return fits };
+    fits || (FULL..=LAST).any(|kind| mask(crc32c::crc32c_append(crc32c::crc32c(&[kind]), own)) == checksum)
+}
+
+/// Whether there is one byte, of the checksum at the start of `piece` or of the type and the payload after it, with
+/// whose change they fit each other.
+fn differs_by_a_byte(piece: &[u8]) -> bool {
+    let Some((&[a, b, c, d, _, _, _], _)) = piece.split_first_chunk::<HEADER>() else { return false };
+    let (stored, crc) = (u32::from_le_bytes([a, b, c, d]), crc32c::crc32c(&piece[HEADER - 1..]));
+    let is_one_byte =
+        |difference: u32| difference.to_le_bytes().iter().filter(|&&byte| byte != 0).count() <= 1;
+    if is_one_byte(stored ^ mask(crc)) {
+        return true;
+    }
+    // A checksum is linear: what a changed byte does to it does not depend on the other bytes, and each byte after it
+    // moves that on by a step, which can be taken back.
+    let steps: [u32; 256] = std::array::from_fn(|byte| (0..8).fold(byte as u32, |crc, _| shifted(crc)));
+    let mut back = [0_u8; 256];
+    for (byte, step) in (0..=u8::MAX).zip(steps) {
+        back[(step >> 24) as usize] = byte;
+    }
+    let mut difference = unmask(stored) ^ crc;
+    for _ in &piece[HEADER - 1..] {
+        let byte = usize::from(back[(difference >> 24) as usize]);
+        if steps[byte] == difference {
+            return true;
+        }
+        difference = (difference ^ steps[byte]) << 8 | byte as u32;
+    }
+    false
+}
+
+/// A reflected CRC-32C after one more bit.
+fn shifted(crc: u32) -> u32 {
+    if crc & 1 == 1 { crc >> 1 ^ 0x82f6_3b78 } else { crc >> 1 }
 }
 
 /// A checksum as it is stored: a checksum of bytes that hold checksums would be weak.
 fn mask(crc: u32) -> u32 {
     crc.rotate_right(15).wrapping_add(0xa282_ead8)
+}
+
+fn unmask(checksum: u32) -> u32 {
+    checksum.wrapping_sub(0xa282_ead8).rotate_left(15)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sealed(payload: &[u8]) -> Vec<u8> {
+        let mut bytes = vec![0; 4];
+        bytes.extend((payload.len() as u16).to_le_bytes());
+        bytes.push(FULL);
+        bytes.extend(payload);
+        let checksum = mask(crc32c::crc32c(&bytes[HEADER - 1..]));
+        bytes[..4].copy_from_slice(&checksum.to_le_bytes());
+        bytes
+    }
+
+    #[test]
+    fn each_changed_byte_is_told_from_many() {
+        let bytes = sealed(&std::array::from_fn::<u8, 300, _>(|n| (n * 37 + 1) as u8));
+        for at in (0..4).chain(HEADER - 1..bytes.len()) {
+            for by in [0x01, 0x80, 0xff] {
+                let mut changed = bytes.clone();
+                changed[at] ^= by;
+                assert!(differs_by_a_byte(&changed), "{at} {by}");
+            }
+        }
+        for zeros in 2..200 {
+            let mut changed = bytes.clone();
+            changed[bytes.len() - zeros..].fill(0);
+            assert!(!differs_by_a_byte(&changed), "{zeros}");
+        }
+    }
 }

@@ -9,7 +9,7 @@ use crate::directory::{self, Contents};
 use crate::engine::{Cause, Engine, Trouble};
 use crate::log_check::{self, CheckError};
 use crate::rocks::{self, Mode};
-use crate::{Family, Holder, MemoryDisk, OpenError, Store};
+use crate::{Family, Holder, MemoryDisk, OpenError, Store, Torn};
 
 /// The path of every store in memory.
 const IN_MEMORY: &str = "<memory>";
@@ -40,12 +40,10 @@ impl Store {
     fn open_as(path: &Path, families: &[Family], mode: Mode) -> Result<Store, OpenError> {
         // The lock is by spelling: one directory opened by two paths would be opened twice.
         let path = fs::canonicalize(path).map_err(|error| refused(path, &error))?;
-        if mode != Mode::Create {
-            check(&path)?;
-        }
+        let torn = if mode == Mode::Create { None } else { check(&path)? };
         let database =
             rocks::open(&path, families, mode).map_err(|trouble| open_error(&path, families, trouble))?;
-        Ok(Store::new(Engine::Rocks(database), path, families))
+        Ok(Store::new(Engine::Rocks(database), path, families).with_torn(torn))
     }
 
     /// Makes a new store with `families` on `disk`, which must have none.
@@ -99,8 +97,11 @@ fn is_half_created(path: &Path, families: &[Family]) -> bool {
 }
 
 /// Refuses a store whose logs are damaged, unless somebody has it open: then they change while they are read.
-fn check(path: &Path) -> Result<(), OpenError> {
-    let Err(found) = log_check::check(path) else { return Ok(()) };
+fn check(path: &Path) -> Result<Option<Torn>, OpenError> {
+    let found = match log_check::check(path) {
+        Ok(torn) => return Ok(torn),
+        Err(found) => found,
+    };
     if let Some(holder) = rocks::holder(path) {
         return Err(OpenError::InUse { path: path.to_owned(), holder });
     }

@@ -33,6 +33,18 @@ pub struct Counts {
     pub syncs: u64,
 }
 
+/// What was cut off from the end of a log when a store was opened: a record that a crash kept from being written whole.
+/// It had not been synced, so no strict commit was lost with it, unless the file was damaged.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Torn {
+    /// The log.
+    pub file: PathBuf,
+    /// Where in it the record begins, in bytes.
+    pub offset: u64,
+    /// How much there was from there to the last byte that is not zero.
+    pub bytes: u64,
+}
+
 /// What a compaction did: the length of all files of the store before and after it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Compacted {
@@ -70,6 +82,7 @@ pub struct Store {
     syncs: AtomicU64,
     /// What a test makes fail.
     faults: Option<Faults>,
+    torn: Option<Torn>,
 }
 
 impl Store {
@@ -82,7 +95,12 @@ impl Store {
             commits: AtomicU64::new(0),
             syncs: AtomicU64::new(0),
             faults: None,
+            torn: None,
         }
+    }
+
+    pub(crate) fn with_torn(self, torn: Option<Torn>) -> Store {
+        Store { torn, ..self }
     }
 
     /// The same store, whose calls `faults` counts and makes fail.
@@ -93,6 +111,11 @@ impl Store {
     /// The directory, as an absolute path without links; `<memory>` for a store on a [`MemoryDisk`](crate::MemoryDisk).
     pub fn path(&self) -> &Path {
         &self.path
+    }
+
+    /// What was cut off when this store was opened; `None` if its log ended after a record.
+    pub fn torn(&self) -> Option<&Torn> {
+        self.torn.as_ref()
     }
 
     /// The value of `key`.

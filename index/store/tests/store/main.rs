@@ -11,3 +11,4 @@ mod model;
 mod opening;
 mod reading;
 mod support;
+mod torn;
