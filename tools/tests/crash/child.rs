@@ -18,7 +18,7 @@ use crate::operation::{DIM, Numbers, Operation, Stream};
 use crate::parent::{config, main_collection, other_collection, read_starts};
 
 /// A child that nobody kills ends, so that a broken test does.
-const LIFE: Duration = Duration::from_secs(60);
+const LIFE: Duration = Duration::from_secs(300);
 
 /// Backups kept in the repository.
 const BACKUPS_KEPT: usize = 3;

@@ -25,9 +25,9 @@ use crate::journal;
 use crate::operation::{DIM, Numbers, Operation, Stream};
 
 /// How long the child may take to open everything.
-const START_MAX: Duration = Duration::from_secs(60);
+const START_MAX: Duration = Duration::from_secs(120);
 /// How long the child may take to reach a point; one that it does not reach is killed where it is.
-const POINT_MAX: Duration = Duration::from_secs(20);
+const POINT_MAX: Duration = Duration::from_secs(120);
 /// The longest time that a child runs which is killed at a random moment.
 const RUN_MS_MAX: u64 = 250;
 /// After so many kills the collection is compacted, opened again and counted.
