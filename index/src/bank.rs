@@ -202,6 +202,22 @@ impl Bank {
         }
     }
 
+    /// Row → entry, for the entries that are points; `row` gives the row of a point.
+    pub(crate) fn own_entries<E>(
+        &self,
+        row: impl Fn(&PointId) -> Result<Option<u32>, E>,
+    ) -> Result<HashMap<u32, u32>, E> {
+        let mut own = HashMap::new();
+        for (id, &entry) in self.by_id.iter() {
+            if self.own_entry(id).is_some()
+                && let Some(row) = row(id)?
+            {
+                own.insert(row, entry);
+            }
+        }
+        Ok(own)
+    }
+
     pub(crate) fn record(&self) -> BankRecord {
         BankRecord {
             number: self.number,

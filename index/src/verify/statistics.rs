@@ -1,6 +1,5 @@
 //! States, columns and gates against a fit that is made now.
 
-use std::collections::HashMap;
 use std::ops::Range;
 
 use dehub_normalize::{Bank as FitBank, Points, State as PointState, Statistic, fit_rows};
@@ -82,7 +81,7 @@ impl Verifier<'_> {
             return Ok(());
         }
         let state = self.state;
-        let own = self.own_rows(bank)?;
+        let own = bank.own_entries(|id| self.row(id))?;
         let points = Points {
             vectors: &state.vectors,
             live: &|row| state.live.contains(row),
@@ -164,7 +163,7 @@ impl Verifier<'_> {
             else {
                 continue;
             };
-            let own = self.own_rows(bank)?;
+            let own = bank.own_entries(|id| self.row(id))?;
             let points = Points {
                 vectors: &state.vectors,
                 live: &|row| state.live.contains(row),
@@ -196,19 +195,6 @@ impl Verifier<'_> {
             }
         }
         Ok(())
-    }
-
-    /// Row → entry, for the entries of a bank that are points.
-    fn own_rows(&self, bank: &Bank) -> Result<HashMap<u32, u32>, ReadError> {
-        let mut own = HashMap::new();
-        for (id, &entry) in bank.by_id.iter() {
-            if bank.own_entry(id).is_some()
-                && let Some(row) = self.row(id)?
-            {
-                own.insert(row, entry);
-            }
-        }
-        Ok(own)
     }
 }
 

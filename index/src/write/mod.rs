@@ -169,15 +169,7 @@ impl<'a> Draft<'a> {
 
     /// Row → entry, for the entries of a bank that are points of this collection.
     fn own_entries(&self, bank: &Bank) -> Result<HashMap<u32, u32>, WriteError> {
-        let mut own = HashMap::new();
-        for (id, &entry) in bank.by_id.iter() {
-            if bank.own_entry(id).is_some()
-                && let Some(row) = self.row(id)?
-            {
-                own.insert(row, entry);
-            }
-        }
-        Ok(own)
+        bank.own_entries(|id| self.row(id))
     }
 
     /// A number for a new set, whose place in the store is empty.

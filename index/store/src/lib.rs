@@ -53,5 +53,5 @@ pub use faults::{Fault, Faults};
 pub use lock::lock_holders;
 pub use memory::MemoryDisk;
 pub use scan::{Row, Scan, prefix_end};
-pub use store::{Compacted, Counts, Durability, FamilySize, Store, Torn};
+pub use store::{Compacted, Counts, Durability, Store, Torn};
 pub use view::{OwnedView, View};

@@ -54,17 +54,6 @@ pub struct Compacted {
     pub after: u64,
 }
 
-/// What a family holds.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct FamilySize {
-    /// Which one.
-    pub family: Family,
-    /// The number of its rows.
-    pub rows: u64,
-    /// The length of all their keys and values.
-    pub bytes: u64,
-}
-
 /// How much of a store in memory is copied by one commit.
 const COPIED_BYTES_MAX: usize = 4 * 1024 * 1024;
 
@@ -292,22 +281,6 @@ impl Store {
         self.engine.compact(&self.families).map_err(|trouble| failed(trouble.text))?;
         FailPoint::CompactDone.reach();
         Ok(Compacted { before, after: size()? })
-    }
-
-    /// Reads every row of every family as of now, each block against its checksum, and says what there is. Takes as
-    /// long as reading the whole store; reads and commits go on.
-    pub fn verify(&self) -> Result<Vec<FamilySize>, ReadError> {
-        let view = self.view();
-        let size = |family: Family| {
-            let mut size = FamilySize { family, rows: 0, bytes: 0 };
-            for row in view.scan(family, b"", None) {
-                let (key, value) = row?;
-                size.rows += 1;
-                size.bytes += (key.len() + value.len()) as u64;
-            }
-            Ok(size)
-        };
-        self.families.iter().copied().map(size).collect()
     }
 
     pub(crate) fn get_at(
