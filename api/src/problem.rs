@@ -34,7 +34,7 @@ pub(crate) struct Problem {
     detail: String,
     fault: Option<Box<Fault>>,
     retry_after_seconds: Option<u32>,
-    allow: Option<&'static str>,
+    allow: Option<Box<str>>,
     /// The numbers a refusal follows from.
     verdict: Option<Box<Value>>,
 }
@@ -110,8 +110,8 @@ impl Problem {
     }
 
     /// The methods there are, as 405 has to say.
-    pub(crate) fn allow(mut self, methods: &'static str) -> Problem {
-        self.allow = Some(methods);
+    pub(crate) fn allow(mut self, methods: &str) -> Problem {
+        self.allow = Some(methods.into());
         self
     }
 
@@ -157,8 +157,8 @@ impl Problem {
         if let Some(seconds) = self.retry_after_seconds {
             response.insert_header((header::RETRY_AFTER, seconds));
         }
-        if let Some(methods) = self.allow {
-            response.insert_header((header::ALLOW, methods));
+        if let Some(methods) = &self.allow {
+            response.insert_header((header::ALLOW, methods.as_ref()));
         }
         let body = serde_json::to_vec(&self.members()).expect("text and numbers always have a JSON form");
         response.insert_header((header::CONTENT_TYPE, MEDIA_TYPE)).body(body)

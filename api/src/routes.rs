@@ -1,163 +1,214 @@
-//! The paths, and the methods each takes.
+//! The paths, the methods each takes, and who may use them.
 
-use actix_web::{HttpResponse, Resource, Route, web};
+use std::sync::Arc;
+
+use actix_web::http::Method;
+use actix_web::{Handler, HttpResponse, Resource, Route, web};
 
 use crate::call::Call;
 use crate::errors::{UNKNOWN_PATH, WRONG_METHOD};
 use crate::problem::Problem;
+use crate::routes::Access::{Manage, Public, Read, Write};
 use crate::{
     backups, banks, collections, corrections, defaults, health, hubness, jobs, live, metrics, points,
     quarantine, queries, service,
 };
 
+/// Who may ask.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Access {
+    /// Everybody.
+    Public,
+    /// Who may read the collection.
+    Read,
+    /// Who may change what is in it.
+    Write,
+    /// Who may make, remove and back up collections, and steer the server.
+    Manage,
+}
+
+/// A path, and the methods it takes.
+struct Path {
+    pattern: &'static str,
+    entries: Vec<Entry>,
+}
+
+/// One method of a path.
+struct Entry {
+    method: Method,
+    access: Access,
+    route: Route,
+}
+
+/// A method of a path, and who may use it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Listed {
+    pub(crate) method: Method,
+    pub(crate) pattern: &'static str,
+    pub(crate) access: Access,
+}
+
+/// Every method of every path.
+pub(crate) fn list() -> Vec<Listed> {
+    let of = |path: Path| {
+        let pattern = path.pattern;
+        let listed = move |Entry { method, access, .. }: Entry| Listed { method, pattern, access };
+        path.entries.into_iter().map(listed)
+    };
+    table().into_iter().flat_map(of).collect()
+}
+
 /// Registers every path.
 pub(crate) fn configure(app: &mut web::ServiceConfig) {
-    app.service(path("/", "GET", [web::get().to(service::about)]))
-        .service(path("/healthz", "GET", [web::get().to(health::alive)]))
-        .service(path("/livez", "GET", [web::get().to(health::alive)]))
-        .service(path("/readyz", "GET", [web::get().to(health::ready)]))
-        .service(path("/metrics", "GET", [web::get().to(metrics::metrics)]))
-        .service(path("/collections", "GET", [web::get().to(collections::list)]))
-        .service(path(
+    for path in table() {
+        app.service(path.resource());
+    }
+    app.default_service(web::to(unknown_path));
+}
+
+fn table() -> Vec<Path> {
+    [general(), points(), chosen(), kept(), learned(), fitted()].into_iter().flatten().collect()
+}
+
+fn general() -> Vec<Path> {
+    vec![
+        path("/", [get(Public, service::about)]),
+        path("/healthz", [get(Public, health::alive)]),
+        path("/livez", [get(Public, health::alive)]),
+        path("/readyz", [get(Public, health::ready)]),
+        path("/metrics", [get(Read, metrics::metrics)]),
+        path("/collections", [get(Read, collections::list)]),
+        path(
             "/collections/{collection}",
-            "DELETE, GET, PATCH, PUT",
             [
-                web::delete().to(collections::delete),
-                web::get().to(collections::describe),
-                web::patch().to(collections::update),
-                web::put().to(collections::create),
+                delete(Manage, collections::delete),
+                get(Read, collections::describe),
+                patch(Manage, collections::update),
+                put(Manage, collections::create),
             ],
-        ))
-        .service(path("/collections/{collection}/exists", "GET", [web::get().to(collections::exists)]))
-        .service(path("/collections/{collection}/hubness", "GET", [web::get().to(hubness::measure)]))
-        .service(path("/jobs", "GET", [web::get().to(jobs::list)]))
-        .service(path(
-            "/jobs/{job}",
-            "DELETE, GET",
-            [web::delete().to(jobs::cancel), web::get().to(jobs::describe)],
-        ))
-        .configure(points)
-        .configure(chosen)
-        .configure(fitted)
-        .configure(learned)
-        .configure(kept)
-        .default_service(web::to(unknown_path));
+        ),
+        path("/collections/{collection}/exists", [get(Read, collections::exists)]),
+        path("/collections/{collection}/hubness", [get(Read, hubness::measure)]),
+        path("/jobs", [get(Read, jobs::list)]),
+        path("/jobs/{job}", [delete(Manage, jobs::cancel), get(Read, jobs::describe)]),
+    ]
 }
 
-fn points(app: &mut web::ServiceConfig) {
-    app.service(path(
-        "/collections/{collection}/points",
-        "POST, PUT",
-        [web::post().to(points::retrieve), web::put().to(points::upsert)],
-    ))
-    // Before the path with an id. A point with one of these ids is read by POST to `points`.
-    .service(path("/collections/{collection}/points/count", "POST", [web::post().to(points::count)]))
-    .service(path("/collections/{collection}/points/delete", "POST", [web::post().to(points::delete)]))
-    .service(path("/collections/{collection}/points/query", "POST", [web::post().to(queries::query)]))
-    .service(path("/collections/{collection}/points/search", "POST", [web::post().to(queries::search)]))
-    .service(path(
-        "/collections/{collection}/points/query/batch",
-        "POST",
-        [web::post().to(queries::query_batch)],
-    ))
-    .service(path("/collections/{collection}/points/{id}", "GET", [web::get().to(points::get)]));
+fn points() -> Vec<Path> {
+    vec![
+        path("/collections/{collection}/points", [post(Read, points::retrieve), put(Write, points::upsert)]),
+        // Before the path with an id. A point with one of these ids is read by POST to `points`.
+        path("/collections/{collection}/points/count", [post(Read, points::count)]),
+        path("/collections/{collection}/points/delete", [post(Write, points::delete)]),
+        path("/collections/{collection}/points/query", [post(Read, queries::query)]),
+        path("/collections/{collection}/points/search", [post(Read, queries::search)]),
+        path("/collections/{collection}/points/query/batch", [post(Read, queries::query_batch)]),
+        path("/collections/{collection}/points/{id}", [get(Read, points::get)]),
+    ]
 }
 
-fn chosen(app: &mut web::ServiceConfig) {
-    app.service(path(
-        "/collections/{collection}/default",
-        "DELETE, GET, PUT",
-        [web::delete().to(defaults::clear), web::get().to(defaults::describe), web::put().to(defaults::set)],
-    ))
-    .service(path(
-        "/collections/{collection}/quarantine",
-        "DELETE, GET, PUT",
-        [
-            web::delete().to(quarantine::end),
-            web::get().to(quarantine::list),
-            web::put().to(quarantine::begin),
-        ],
-    ))
-    .service(path(
-        "/collections/{collection}/quarantine/release",
-        "POST",
-        [web::post().to(quarantine::release)],
-    ));
+fn chosen() -> Vec<Path> {
+    vec![
+        path(
+            "/collections/{collection}/default",
+            [delete(Write, defaults::clear), get(Read, defaults::describe), put(Write, defaults::set)],
+        ),
+        path(
+            "/collections/{collection}/quarantine",
+            [delete(Write, quarantine::end), get(Read, quarantine::list), put(Write, quarantine::begin)],
+        ),
+        path("/collections/{collection}/quarantine/release", [post(Write, quarantine::release)]),
+    ]
 }
 
-fn kept(app: &mut web::ServiceConfig) {
-    app.service(path(
-        "/collections/{collection}/backups",
-        "GET, POST",
-        [web::get().to(backups::list), web::post().to(backups::begin)],
-    ))
-    .service(path(
-        "/collections/{collection}/backups/{backup}",
-        "DELETE",
-        [web::delete().to(backups::remove)],
-    ))
-    .service(path("/collections/{collection}/restore", "POST", [web::post().to(backups::restore)]));
+fn kept() -> Vec<Path> {
+    vec![
+        path("/collections/{collection}/backups", [get(Manage, backups::list), post(Manage, backups::begin)]),
+        path("/collections/{collection}/backups/{backup}", [delete(Manage, backups::remove)]),
+        path("/collections/{collection}/restore", [post(Manage, backups::restore)]),
+    ]
 }
 
-fn learned(app: &mut web::ServiceConfig) {
-    app.service(path(
-        "/collections/{collection}/live",
-        "DELETE, GET, PUT",
-        [web::delete().to(live::end), web::get().to(live::describe), web::put().to(live::begin)],
-    ))
-    .service(path("/collections/{collection}/live/flush", "POST", [web::post().to(live::flush)]))
-    .service(path(
-        "/collections/{collection}/hubness/live",
-        "DELETE, GET",
-        [web::delete().to(live::reset_hubness), web::get().to(live::hubness)],
-    ))
-    .service(path(
-        "/collections/{collection}/banks/{bank}/drift",
-        "GET, POST",
-        [web::get().to(live::drift_against), web::post().to(live::drift_of)],
-    ));
+fn learned() -> Vec<Path> {
+    vec![
+        path(
+            "/collections/{collection}/live",
+            [delete(Write, live::end), get(Read, live::describe), put(Write, live::begin)],
+        ),
+        path("/collections/{collection}/live/flush", [post(Write, live::flush)]),
+        path(
+            "/collections/{collection}/hubness/live",
+            [delete(Write, live::reset_hubness), get(Read, live::hubness)],
+        ),
+        path(
+            "/collections/{collection}/banks/{bank}/drift",
+            [get(Read, live::drift_against), post(Read, live::drift_of)],
+        ),
+    ]
 }
 
-fn fitted(app: &mut web::ServiceConfig) {
-    app.service(path("/collections/{collection}/banks", "GET", [web::get().to(banks::list)]))
-        .service(path(
+fn fitted() -> Vec<Path> {
+    vec![
+        path("/collections/{collection}/banks", [get(Read, banks::list)]),
+        path(
             "/collections/{collection}/banks/{bank}",
-            "DELETE, GET, PUT",
-            [web::delete().to(banks::delete), web::get().to(banks::describe), web::put().to(banks::add)],
-        ))
-        .service(path(
-            "/collections/{collection}/banks/{bank}/absorb",
-            "POST",
-            [web::post().to(banks::absorb)],
-        ))
-        .service(path("/collections/{collection}/banks/{bank}/decay", "POST", [web::post().to(banks::decay)]))
-        .service(path(
-            "/collections/{collection}/banks/{bank}/delete",
-            "POST",
-            [web::post().to(banks::delete_entries)],
-        ))
-        .service(path("/collections/{collection}/corrections", "GET", [web::get().to(corrections::list)]))
-        .service(path(
+            [delete(Write, banks::delete), get(Read, banks::describe), put(Write, banks::add)],
+        ),
+        path("/collections/{collection}/banks/{bank}/absorb", [post(Write, banks::absorb)]),
+        path("/collections/{collection}/banks/{bank}/decay", [post(Write, banks::decay)]),
+        path("/collections/{collection}/banks/{bank}/delete", [post(Write, banks::delete_entries)]),
+        path("/collections/{collection}/corrections", [get(Read, corrections::list)]),
+        path(
             "/collections/{collection}/corrections/{correction}",
-            "DELETE, GET, PUT",
             [
-                web::delete().to(corrections::delete),
-                web::get().to(corrections::describe),
-                web::put().to(corrections::fit),
+                delete(Write, corrections::delete),
+                get(Read, corrections::describe),
+                put(Write, corrections::fit),
             ],
-        ));
+        ),
+    ]
 }
 
-/// A path that takes `methods`, and refuses all others.
-fn path<const N: usize>(path: &str, methods: &'static str, routes: [Route; N]) -> Resource {
-    let refuse = move |call: Call| wrong_method(call, methods);
-    routes.into_iter().fold(web::resource(path), Resource::route).default_service(web::to(refuse))
+fn path<const N: usize>(pattern: &'static str, entries: [Entry; N]) -> Path {
+    Path { pattern, entries: entries.into() }
 }
 
-async fn wrong_method(call: Call, methods: &'static str) -> HttpResponse {
+fn get<F: Handler<(Call,), Output = HttpResponse>>(access: Access, handler: F) -> Entry {
+    Entry { method: Method::GET, access, route: web::get().to(handler) }
+}
+
+fn post<F: Handler<(Call,), Output = HttpResponse>>(access: Access, handler: F) -> Entry {
+    Entry { method: Method::POST, access, route: web::post().to(handler) }
+}
+
+fn put<F: Handler<(Call,), Output = HttpResponse>>(access: Access, handler: F) -> Entry {
+    Entry { method: Method::PUT, access, route: web::put().to(handler) }
+}
+
+fn patch<F: Handler<(Call,), Output = HttpResponse>>(access: Access, handler: F) -> Entry {
+    Entry { method: Method::PATCH, access, route: web::patch().to(handler) }
+}
+
+fn delete<F: Handler<(Call,), Output = HttpResponse>>(access: Access, handler: F) -> Entry {
+    Entry { method: Method::DELETE, access, route: web::delete().to(handler) }
+}
+
+impl Path {
+    /// Takes its methods, and refuses all others.
+    fn resource(self) -> Resource {
+        let mut methods: Vec<&str> = self.entries.iter().map(|entry| entry.method.as_str()).collect();
+        methods.sort_unstable();
+        let methods: Arc<str> = methods.join(", ").into();
+        let refuse = move |call: Call| wrong_method(call, Arc::clone(&methods));
+        let routes = self.entries.into_iter().map(|entry| entry.route);
+        routes.fold(web::resource(self.pattern), Resource::route).default_service(web::to(refuse))
+    }
+}
+
+async fn wrong_method(call: Call, methods: Arc<str>) -> HttpResponse {
     let (method, path) = call.asked_for();
     let detail = format!("{path} does not take {method}, wanted {methods}");
-    call.refuse(Problem::new(WRONG_METHOD, detail).wanted(methods).found(method).allow(methods)).await
+    call.refuse(Problem::new(WRONG_METHOD, detail).wanted(&methods).found(method).allow(&methods)).await
 }
 
 async fn unknown_path(call: Call) -> HttpResponse {
