@@ -1,5 +1,6 @@
 //! One request: its parts, and its way to a thread of the engine and back.
 
+use std::cell::RefCell;
 use std::collections::HashMap;
 use std::future::{Ready, ready};
 use std::net::IpAddr;
@@ -8,18 +9,21 @@ use std::time::{Duration, Instant};
 
 use actix_web::dev::Payload;
 use actix_web::error::ErrorInternalServerError;
-use actix_web::{FromRequest, HttpRequest, HttpResponse, rt, web};
+use actix_web::{FromRequest, HttpMessage, HttpRequest, HttpResponse, rt, web};
 use dehub_index::{Collection, CollectionState, Deadline, Name};
 use serde::Serialize;
 use serde_json::{Map, Value};
+use tracing::Instrument;
 
 use crate::decode;
 use crate::edge::Edge;
 use crate::errors::{self, BAD_PATH, INTERNAL, INVALID_NAME};
 use crate::live::Watched;
+use crate::observe::{Seen, encoding};
 use crate::parameters::Parameters;
 use crate::problem::Problem;
 use crate::receive::{self, Body};
+use crate::slow::{Parts, Searched};
 
 /// How long a request waits for a collection that is being opened if it does not say: as long as clients do.
 const OPEN_WITHIN: Duration = Duration::from_secs(30);
@@ -31,6 +35,7 @@ const LOOK_EVERY: Duration = Duration::from_millis(10);
 pub(crate) struct Call {
     started: Instant,
     edge: web::Data<Edge>,
+    seen: Arc<Seen>,
     request: HttpRequest,
     payload: Payload,
     /// Whether the collection that the path names must be open for the work.
@@ -40,7 +45,14 @@ pub(crate) struct Call {
 /// What work on behalf of a request has at hand.
 pub(crate) struct Task {
     started: Instant,
+    /// When the body was there.
+    received: Instant,
+    /// When a thread of the engine began with it.
+    begun: Instant,
+    /// What was searched for, until the answer is written.
+    searched: RefCell<Option<Searched>>,
     edge: Arc<Edge>,
+    seen: Arc<Seen>,
     segments: HashMap<String, String>,
     /// Who asks, as far as the connection tells.
     pub(crate) client: Option<IpAddr>,
@@ -90,6 +102,7 @@ impl FromRequest for Call {
         ready(Ok(Call {
             started: Instant::now(),
             edge: edge.clone(),
+            seen: request.extensions().get::<Arc<Seen>>().cloned().unwrap_or_default(),
             request: request.clone(),
             payload: payload.take(),
             needs_open: true,
@@ -116,7 +129,7 @@ impl Call {
         if let Err(problem) = self.wait_until_open(&task).await {
             return problem.response();
         }
-        respond(self.edge.run(move || work(task)).await)
+        respond(self.run(task, work).await)
     }
 
     /// Answers a request with a JSON body.
@@ -126,10 +139,12 @@ impl Call {
         work: impl FnOnce(Task, Value) -> Result<A, Problem> + Send + 'static,
     ) -> HttpResponse {
         let payload = self.payload.take();
-        let body = match receive::receive(&self.request, payload, &self.edge).await {
+        let received = receive::receive(&self.request, payload, &self.edge);
+        let body = match received.instrument(self.seen.receiving()).await {
             Ok(body) => body,
             Err(problem) => return problem.response(),
         };
+        self.seen.received(body.bytes.len());
         let task = match self.task(allowed) {
             Ok(task) => task,
             Err(problem) => return problem.response(),
@@ -137,7 +152,7 @@ impl Call {
         if let Err(problem) = self.wait_until_open(&task).await {
             return problem.response();
         }
-        let decoded = move || {
+        let decoded = move |task| {
             let Body { bytes, share } = body;
             let value = decode::body(&bytes)?;
             drop(bytes);
@@ -145,7 +160,7 @@ impl Call {
             drop(share);
             outcome
         };
-        respond(self.edge.run(decoded).await)
+        respond(self.run(task, decoded).await)
     }
 
     /// As [`Call::answer_body`], where a request without a body stands for `{}`.
@@ -162,6 +177,22 @@ impl Call {
         } else {
             self.answer_body(allowed, work).await
         }
+    }
+
+    /// Runs work on a thread of the engine.
+    async fn run<A: Send + 'static>(
+        &self,
+        mut task: Task,
+        work: impl FnOnce(Task) -> Result<A, Problem> + Send + 'static,
+    ) -> Result<A, Problem> {
+        let waiting = self.seen.waiting();
+        let working = move || {
+            drop(waiting);
+            task.begun = Instant::now();
+            let seen = Arc::clone(&task.seen);
+            seen.working().in_scope(|| work(task))
+        };
+        self.edge.run(working).await
     }
 
     /// Answers with a refusal, whatever the body says.
@@ -207,7 +238,18 @@ impl Call {
         let parameters = Parameters::parse(self.request.query_string(), allowed)?;
         let edge = self.edge.clone().into_inner();
         let client = self.request.peer_addr().map(|address| address.ip());
-        Ok(Task { started: self.started, edge, segments, client, parameters })
+        let received = Instant::now();
+        Ok(Task {
+            started: self.started,
+            received,
+            begun: received,
+            searched: RefCell::new(None),
+            edge,
+            seen: Arc::clone(&self.seen),
+            segments,
+            client,
+            parameters,
+        })
     }
 }
 
@@ -262,7 +304,39 @@ impl Task {
 
     /// The answer, framed.
     pub(crate) fn reply<T: Serialize>(&self, result: &T) -> Result<Vec<u8>, Problem> {
-        to_json(&Envelope { result, status: "ok", time: self.started.elapsed().as_secs_f64() })
+        let begun = Instant::now();
+        let time = self.started.elapsed().as_secs_f64();
+        let reply = encoding().in_scope(|| to_json(&Envelope { result, status: "ok", time }));
+        self.note_if_slow(begun.elapsed());
+        reply
+    }
+
+    /// Remembers what was searched for, to tell of it if the request turns out to be slow: when the answer is
+    /// written, or never.
+    pub(crate) fn searched(&self, searched: Searched) {
+        self.searched.replace(Some(searched));
+    }
+
+    /// Tells of a search that was given up, if it took long.
+    pub(crate) fn search_failed(&self, searched: Searched) {
+        self.searched(searched);
+        self.note_if_slow(Duration::ZERO);
+    }
+
+    fn note_if_slow(&self, encoded: Duration) {
+        let Some(searched) = self.searched.take() else { return };
+        let is_slow = |limit: Duration| self.started.elapsed() >= limit;
+        if !self.edge.observer().slow_after().is_some_and(is_slow) {
+            return;
+        }
+        let parts = Parts {
+            received: self.received.duration_since(self.started),
+            waited: self.begun.duration_since(self.received),
+            searched: searched.searched,
+            read: searched.read,
+            encoded,
+        };
+        self.edge.slow().note(self.seen.id(), self.segment("collection"), &searched, &parts);
     }
 }
 

@@ -18,8 +18,10 @@ use crate::corrections;
 use crate::errors::{self, INTERNAL, OVERLOADED, Written};
 use crate::jobs::{Jobs, Kind, Purpose, Unfinished, unfinished};
 use crate::live::Live;
-use crate::metrics::Metrics;
+use crate::metrics::{Metrics, Sources};
+use crate::observe::Observer;
 use crate::problem::Problem;
+use crate::slow::Slow;
 
 /// Requests that are with the engine or wait for one of its threads. One more is answered 503 at
 /// once: it would wait longer than its client does.
@@ -47,6 +49,8 @@ pub(crate) struct Edge {
     given_up: Arc<Mutex<HashSet<Name>>>,
     jobs: Jobs,
     metrics: Metrics,
+    observer: Observer,
+    slow: Arc<Slow>,
     /// Collections whose pending fits were resumed, if they had some. One that was opened anew has them again.
     resumed: Mutex<HashMap<Name, Weak<Collection>>>,
     /// Where backups are kept, if the operator named a place.
@@ -60,7 +64,7 @@ pub(crate) type Open = Sender<Infallible>;
 
 /// A count that never passes a limit.
 #[derive(Debug)]
-struct Bound {
+pub(crate) struct Bound {
     taken: AtomicUsize,
     most: usize,
 }
@@ -75,6 +79,11 @@ pub(crate) struct Share {
 impl Bound {
     fn new(most: usize) -> Arc<Bound> {
         Arc::new(Bound { taken: AtomicUsize::new(0), most })
+    }
+
+    /// What is taken now.
+    pub(crate) fn taken(&self) -> usize {
+        self.taken.load(Ordering::Relaxed)
     }
 
     fn take(&self, amount: usize) -> bool {
@@ -110,13 +119,26 @@ impl Edge {
         open: Open,
     ) -> Edge {
         let jobs = Jobs::default();
+        let requests = Bound::new(REQUESTS_MAX);
+        let body_bytes = Bound::new(body_limit_bytes.saturating_mul(BODIES_MAX));
+        let slow = Arc::new(Slow::default());
+        let sources = Sources {
+            catalogue: Arc::clone(&catalogue),
+            jobs: jobs.clone(),
+            live: Arc::clone(&live),
+            requests: Arc::clone(&requests),
+            body_bytes: Arc::clone(&body_bytes),
+            slow: Arc::clone(&slow),
+        };
         Edge {
-            metrics: Metrics::new(&catalogue, &jobs),
+            metrics: Metrics::new(sources),
+            observer: Observer::default(),
+            slow,
             catalogue,
             live,
             body_limit_bytes,
-            requests: Bound::new(REQUESTS_MAX),
-            body_bytes: Bound::new(body_limit_bytes.saturating_mul(BODIES_MAX)),
+            requests,
+            body_bytes,
             building: Arc::default(),
             given_up: Arc::default(),
             jobs,
@@ -129,6 +151,20 @@ impl Edge {
     /// The same, with a place for backups.
     pub(crate) fn with_backups(self, backups: Option<Arc<Repository>>) -> Edge {
         Edge { backups, ..self }
+    }
+
+    /// The same, with requests watched otherwise.
+    pub(crate) fn with_observer(self, observer: Observer) -> Edge {
+        Edge { observer, ..self }
+    }
+
+    pub(crate) fn observer(&self) -> &Observer {
+        &self.observer
+    }
+
+    /// Queries that took long.
+    pub(crate) fn slow(&self) -> &Slow {
+        &self.slow
     }
 
     pub(crate) fn backups(&self) -> Option<&Arc<Repository>> {

@@ -72,6 +72,8 @@ struct Shared {
 #[derive(Default)]
 struct Table {
     newest: u64,
+    /// Backups that were made.
+    backups: u64,
     jobs: BTreeMap<u64, Job>,
     is_stopping: bool,
 }
@@ -88,6 +90,21 @@ pub(crate) fn unfinished(error: &WriteError, describe: impl FnOnce(&WriteError) 
         Unfinished::Stopped
     } else {
         Unfinished::Refused(describe(error))
+    }
+}
+
+/// The states of jobs.
+const STATES: [&str; 4] = ["running", "done", "failed", "cancelled"];
+
+impl State {
+    fn name(&self) -> &'static str {
+        let [running, done, failed, cancelled] = STATES;
+        match self {
+            State::Running => running,
+            State::Done(_) => done,
+            State::Failed(_) => failed,
+            State::Cancelled => cancelled,
+        }
     }
 }
 
@@ -132,9 +149,21 @@ impl Jobs {
         }
     }
 
-    /// How many run or wait.
-    pub(crate) fn running(&self) -> usize {
-        self.lock().jobs.values().filter(|job| job.ended.is_none()).count()
+    /// How many there are in each state, by its name.
+    pub(crate) fn by_state(&self) -> [(&'static str, u64); 4] {
+        let mut counts = STATES.map(|name| (name, 0));
+        for job in self.lock().jobs.values() {
+            counts
+                .iter_mut()
+                .filter(|(name, _)| *name == job.state.name())
+                .for_each(|(_, count)| *count += 1);
+        }
+        counts
+    }
+
+    /// How many backups were made.
+    pub(crate) fn backups(&self) -> u64 {
+        self.lock().backups
     }
 
     fn add(&self, purpose: Purpose, progress: &FitProgress) -> Result<u64, Problem> {
@@ -153,7 +182,9 @@ impl Jobs {
     fn end(&self, id: u64, state: State) {
         let mut table = self.lock();
         if let Some(job) = table.jobs.get_mut(&id) {
+            let is_backup = matches!((job.purpose.kind, &state), (Kind::Backup, State::Done(_)));
             (job.ended, job.state) = (Some(now()), state);
+            table.backups += u64::from(is_backup);
         }
         let ended: Vec<u64> =
             table.jobs.iter().filter(|(_, job)| job.ended.is_some()).map(|(&id, _)| id).collect();
@@ -246,18 +277,17 @@ struct JobReply {
 
 impl JobReply {
     fn new(id: u64, job: &Job) -> JobReply {
-        let (state, result, problem) = match &job.state {
-            State::Running => ("running", None, None),
-            State::Done(result) => ("done", Some(result.clone()), None),
-            State::Failed(problem) => ("failed", None, Some(problem.to_value())),
-            State::Cancelled => ("cancelled", None, None),
+        let (result, problem) = match &job.state {
+            State::Running | State::Cancelled => (None, None),
+            State::Done(result) => (Some(result.clone()), None),
+            State::Failed(problem) => (None, Some(problem.to_value())),
         };
         JobReply {
             job: id,
             kind: job.purpose.kind,
             collection: job.purpose.collection.to_string(),
             name: job.purpose.name.to_string(),
-            state,
+            state: job.state.name(),
             share: if matches!(job.state, State::Done(_)) { 1.0 } else { job.progress.share() },
             done: job.progress.done(),
             total: job.progress.total(),

@@ -1,29 +1,38 @@
-//! Measurements for Prometheus: of requests, as they are answered, and of collections, when they are asked for.
+//! Measurements for Prometheus: of requests, as they are answered, and of collections and the process, when they are
+//! asked for. The README lists them.
 //!
-//! Labels are bounded: the names of collections, the patterns of paths, methods, and classes of status. No id and
-//! nothing else of a request is one.
+//! Labels are bounded: the names of collections, banks and corrections that there are, the patterns of paths, methods,
+//! statuses and codes. No id and nothing else of a request is one.
 
+mod collections;
+mod process;
+
+use std::collections::HashSet;
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
 use actix_web::HttpResponse;
+use actix_web::http::Method;
 use actix_web::web::Data;
-use dehub_index::{Catalogue, Collection, CollectionState, Name};
-use prometheus_client::collector::Collector;
+use dehub_index::Catalogue;
 use prometheus_client::encoding::text::encode;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeLabelSet, EncodeMetric};
-use prometheus_client::metrics::counter::{ConstCounter, Counter};
+use prometheus_client::metrics::TypedMetric;
+use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::{Family, MetricConstructor};
-use prometheus_client::metrics::gauge::{ConstGauge, Gauge};
+use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::metrics::info::Info;
-use prometheus_client::registry::Registry;
+use prometheus_client::registry::{Registry, Unit};
 
-use crate::edge::Edge;
-use crate::errors::INTERNAL;
+use crate::edge::{Bound, Edge};
+use crate::errors::{INTERNAL, OVERLOADED};
 use crate::jobs::Jobs;
+use crate::live::Live;
 use crate::problem::Problem;
+use crate::routes::{self, Access, Listed};
+use crate::slow::Slow;
 
 /// What Prometheus is told the text is.
 const MEDIA_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
@@ -31,37 +40,64 @@ const MEDIA_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=u
 /// Bounds of the durations that requests are counted by, in seconds: from a search in memory to a fit.
 const BOUNDS: [f64; 12] = [0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.5, 2.0, 10.0, 60.0];
 
-/// The route of a request that none answers.
-const NO_ROUTE: &str = "none";
+/// The endpoint of a request whose path is none.
+const NO_ENDPOINT: &str = "none";
 
 /// The methods that routes take; all others are one.
 const METHODS: [&str; 6] = ["GET", "PUT", "POST", "DELETE", "PATCH", "HEAD"];
+
+/// The status of a request that came too often.
+const TOO_MANY_REQUESTS: u16 = 429;
 
 /// What is measured about requests, and where measurements are asked for.
 #[derive(Debug)]
 pub(crate) struct Metrics {
     registry: Registry,
-    requests: Family<RequestLabels, Counter>,
-    durations: Family<RouteLabels, Histogram, Bounds>,
+    /// The patterns of all paths.
+    endpoints: HashSet<&'static str>,
+    /// The methods and patterns that bring points and bank entries.
+    ingests: HashSet<(Method, &'static str)>,
+    responses: Family<Response, Counter>,
+    durations: Family<Endpoint, Histogram, Bounds>,
     in_flight: Gauge,
+    rejected: Family<Reason, Counter>,
+    refused: Family<Reason, Counter>,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct RouteLabels {
+/// What is measured when it is asked for.
+pub(crate) struct Sources {
+    pub(crate) catalogue: Arc<Catalogue>,
+    pub(crate) jobs: Jobs,
+    pub(crate) live: Arc<Live>,
+    /// Requests that are with the engine or wait for it.
+    pub(crate) requests: Arc<Bound>,
+    /// Bytes of bodies that are held.
+    pub(crate) body_bytes: Arc<Bound>,
+    pub(crate) slow: Arc<Slow>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Endpoint {
     method: &'static str,
-    route: String,
+    endpoint: &'static str,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct RequestLabels {
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Response {
     method: &'static str,
-    route: String,
-    /// `2xx` and so on.
-    status: &'static str,
+    endpoint: &'static str,
+    status: u16,
+}
+
+/// The code of a refusal.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Reason {
+    reason: &'static str,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct BuildLabels {
+struct App {
+    name: &'static str,
     version: &'static str,
 }
 
@@ -75,17 +111,44 @@ impl MetricConstructor<Histogram> for Bounds {
 }
 
 impl Metrics {
-    pub(crate) fn new(catalogue: &Arc<Catalogue>, jobs: &Jobs) -> Metrics {
-        let mut registry = Registry::with_prefix("dehub");
-        let (requests, in_flight) = (Family::default(), Gauge::default());
+    pub(crate) fn new(sources: Sources) -> Metrics {
+        let mut registry = Registry::default();
+        let (responses, in_flight) = (Family::default(), Gauge::default());
         let durations = Family::new_with_constructor(Bounds);
-        registry.register("build", "The version that serves", Info::new(BuildLabels { version: VERSION }));
-        registry.register("requests", "Requests answered", requests.clone());
-        registry.register("request_duration_seconds", "Seconds to the head of an answer", durations.clone());
+        let (rejected, refused) = (Family::default(), Family::default());
+        let app = App { name: "dehub", version: env!("CARGO_PKG_VERSION") };
+        registry.register("app", "The program and version that serves", Info::new(app));
+        registry.register("rest_responses", "Requests answered", responses.clone());
+        registry.register_with_unit(
+            "rest_responses_duration",
+            "Time to the head of an answer",
+            Unit::Seconds,
+            durations.clone(),
+        );
         registry.register("requests_in_flight", "Requests that are not answered yet", in_flight.clone());
-        let served = Served { catalogue: Arc::clone(catalogue), jobs: jobs.clone() };
-        registry.register_collector(Box::new(served));
-        Metrics { registry, requests, durations, in_flight }
+        registry.register(
+            "ingest_rejected",
+            "Writes of points or bank entries that were refused, by the code of the error",
+            rejected.clone(),
+        );
+        registry.register(
+            "admission_refused",
+            "Requests refused for there being too many, by the code of the error",
+            refused.clone(),
+        );
+        registry.register_collector(Box::new(collections::Served::new(sources)));
+        registry.register_collector(Box::new(process::Process));
+        let listed = routes::list();
+        Metrics {
+            registry,
+            endpoints: listed.iter().map(|it| it.pattern).collect(),
+            ingests: listed.iter().filter(is_ingest).map(|it| (it.method.clone(), it.pattern)).collect(),
+            responses,
+            durations,
+            in_flight,
+            rejected,
+            refused,
+        }
     }
 
     /// A request has come; it is in flight until what this gives is dropped.
@@ -94,13 +157,31 @@ impl Metrics {
         InFlight(self.in_flight.clone())
     }
 
-    /// A request was answered. `route` is the pattern of its path.
-    pub(crate) fn end(&self, method: &str, route: Option<String>, status: u16, took: Duration) {
-        let method = METHODS.into_iter().find(|known| *known == method).unwrap_or("other");
-        let route = route.unwrap_or_else(|| NO_ROUTE.to_owned());
-        let labels = RouteLabels { method, route: route.clone() };
-        self.durations.get_or_create(&labels).observe(took.as_secs_f64());
-        self.requests.get_or_create(&RequestLabels { method, route, status: class(status) }).inc();
+    /// The pattern of a path, as long as the server lives.
+    pub(crate) fn endpoint(&self, pattern: &str) -> Option<&'static str> {
+        self.endpoints.get(pattern).copied()
+    }
+
+    /// A request was answered, or refused with a code. `endpoint` is the pattern of its path.
+    pub(crate) fn end(
+        &self,
+        method: &Method,
+        endpoint: Option<&'static str>,
+        status: u16,
+        took: Duration,
+        refusal: Option<&'static str>,
+    ) {
+        let name = METHODS.into_iter().find(|known| *known == method.as_str()).unwrap_or("other");
+        let (method, known, endpoint) = (name, method, endpoint.unwrap_or(NO_ENDPOINT));
+        self.durations.get_or_create(&Endpoint { method, endpoint }).observe(took.as_secs_f64());
+        self.responses.get_or_create(&Response { method, endpoint, status }).inc();
+        let Some(reason) = refusal else { return };
+        if self.ingests.contains(&(known.clone(), endpoint)) {
+            self.rejected.get_or_create(&Reason { reason }).inc();
+        }
+        if status == TOO_MANY_REQUESTS || reason == OVERLOADED.name() {
+            self.refused.get_or_create(&Reason { reason }).inc();
+        }
     }
 
     fn text(&self) -> Result<String, fmt::Error> {
@@ -110,7 +191,13 @@ impl Metrics {
     }
 }
 
-const VERSION: &str = env!("CARGO_PKG_VERSION");
+/// Whether a route brings points or bank entries.
+fn is_ingest(listed: &&Listed) -> bool {
+    let brings = listed.method == Method::PUT || listed.method == Method::POST;
+    let takes_away = listed.pattern.ends_with("/delete");
+    let is_data = ["/points", "/banks/"].iter().any(|part| listed.pattern.contains(part));
+    brings && is_data && !takes_away && listed.access == Access::Write
+}
 
 /// A request that is not answered yet.
 pub(crate) struct InFlight(Gauge);
@@ -118,16 +205,6 @@ pub(crate) struct InFlight(Gauge);
 impl Drop for InFlight {
     fn drop(&mut self) {
         self.0.dec();
-    }
-}
-
-fn class(status: u16) -> &'static str {
-    match status / 100 {
-        1 => "1xx",
-        2 => "2xx",
-        3 => "3xx",
-        4 => "4xx",
-        _ => "5xx",
     }
 }
 
@@ -139,166 +216,24 @@ pub(crate) async fn metrics(edge: Data<Edge>) -> HttpResponse {
     }
 }
 
-/// What is measured when it is asked for.
-struct Served {
-    catalogue: Arc<Catalogue>,
-    jobs: Jobs,
-}
+/// A family of measurements: its name without a unit, what it says, and its unit.
+type Head = (&'static str, &'static str, Option<Unit>);
 
-impl fmt::Debug for Served {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Served").field("folder", &self.catalogue.folder()).finish_non_exhaustive()
-    }
-}
-
-/// A number of a collection.
-struct Measure {
-    name: &'static str,
-    help: &'static str,
-    of: fn(&Measured) -> u64,
-}
-
-/// What the numbers of a collection come from.
-struct Measured {
-    name: Name,
-    collection: Arc<Collection>,
-    gallery: dehub_index::GalleryInfo,
-    writer: dehub_index::WriterInfo,
-    sequence: u64,
-    stale: usize,
-}
-
-/// Numbers that may fall.
-const GAUGES: [Measure; 10] = [
-    Measure {
-        name: "collection_points",
-        help: "Points that can be found",
-        of: |it| it.gallery.points as u64,
-    },
-    Measure { name: "collection_sequence", help: "The number of the newest commit", of: |it| it.sequence },
-    Measure {
-        name: "collection_writer_failed",
-        help: "Whether writes are refused since a commit failed",
-        of: |it| u64::from(it.writer.failure.is_some()),
-    },
-    Measure {
-        name: "collection_writer_waiting",
-        help: "Writes that are made or wait to become durable",
-        of: |it| it.writer.waiting as u64,
-    },
-    Measure {
-        name: "collection_bytes_on_disk",
-        help: "Bytes of all files",
-        of: |it| it.collection.bytes_on_disk(),
-    },
-    Measure {
-        name: "collection_graph_nodes",
-        help: "Nodes of the graph",
-        of: |it| it.gallery.graph_nodes.unwrap_or(0) as u64,
-    },
-    Measure {
-        name: "collection_graph_segments",
-        help: "Parts of the graph",
-        of: |it| it.gallery.segments as u64,
-    },
-    Measure {
-        name: "collection_graph_delta",
-        help: "Points outside the graph, if there is one, which searches scan",
-        of: |it| it.gallery.delta as u64,
-    },
-    Measure {
-        name: "collection_graph_dead",
-        help: "Rows of the graph whose points are deleted",
-        of: |it| it.gallery.dead as u64,
-    },
-    Measure {
-        name: "collection_stale_corrections",
-        help: "Corrections that have not taken in every entry of their banks",
-        of: |it| it.stale as u64,
-    },
-];
-
-/// Numbers that grow until the collection is opened anew.
-const COUNTERS: [Measure; 2] = [
-    Measure {
-        name: "collection_commits",
-        help: "Commits since the collection was opened",
-        of: |it| it.writer.commits,
-    },
-    Measure {
-        name: "collection_syncs",
-        help: "Syncs of the log since the collection was opened",
-        of: |it| it.writer.syncs,
-    },
-];
-
-impl Collector for Served {
-    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), fmt::Error> {
-        let measured: Vec<Measured> = self.catalogue.open_ones().into_iter().map(Measured::new).collect();
-        for measure in &GAUGES {
-            encode_each(&mut encoder, measure, &measured, ConstGauge::new)?;
-        }
-        for measure in &COUNTERS {
-            encode_each(&mut encoder, measure, &measured, ConstCounter::new)?;
-        }
-        let states = self.catalogue.states().unwrap_or_default();
-        let count =
-            |is_it: fn(&CollectionState) -> bool| states.values().filter(|it| is_it(it)).count() as u64;
-        let whole = [
-            ("jobs_running", "Jobs that run", self.jobs.running() as u64),
-            (
-                "collections_opening",
-                "Collections that do not serve yet",
-                count(|it| {
-                    matches!(
-                        it,
-                        CollectionState::Closed | CollectionState::Opening { .. } | CollectionState::Closing
-                    )
-                }),
-            ),
-            (
-                "collections_failed",
-                "Collections that do not open",
-                count(|it| matches!(it, CollectionState::Failed { .. })),
-            ),
-        ];
-        for (name, help, value) in whole {
-            let gauge = ConstGauge::new(value);
-            gauge.encode(encoder.encode_descriptor(name, help, None, gauge.metric_type())?)?;
-        }
-        Ok(())
-    }
-}
-
-/// A number of every collection.
-fn encode_each<M: EncodeMetric>(
+/// One measurement.
+fn encode_one<M: EncodeMetric + TypedMetric>(
     encoder: &mut DescriptorEncoder<'_>,
-    measure: &Measure,
-    measured: &[Measured],
-    metric: impl Fn(u64) -> M,
-) -> Result<(), fmt::Error> {
-    let kind = metric(0).metric_type();
-    let mut family = encoder.encode_descriptor(measure.name, measure.help, None, kind)?;
-    for it in measured {
-        metric((measure.of)(it)).encode(family.encode_family(&it.labels())?)?;
-    }
-    Ok(())
+    (name, help, unit): Head,
+    metric: M,
+) -> fmt::Result {
+    metric.encode(encoder.encode_descriptor(name, help, unit.as_ref(), M::TYPE)?)
 }
 
-impl Measured {
-    fn new((name, collection): (Name, Arc<Collection>)) -> Measured {
-        let snapshot = collection.snapshot();
-        Measured {
-            name,
-            gallery: snapshot.gallery(),
-            writer: collection.writer(),
-            sequence: snapshot.sequence(),
-            stale: snapshot.corrections().filter(|correction| correction.info().stale > 0).count(),
-            collection,
-        }
-    }
-
-    fn labels(&self) -> [(&'static str, &str); 1] {
-        [("collection", self.name.as_str())]
-    }
+/// Measurements of one family, each with its labels.
+fn encode_all<L: EncodeLabelSet, M: EncodeMetric + TypedMetric>(
+    encoder: &mut DescriptorEncoder<'_>,
+    (name, help, unit): Head,
+    samples: impl IntoIterator<Item = (L, M)>,
+) -> fmt::Result {
+    let mut family = encoder.encode_descriptor(name, help, unit.as_ref(), M::TYPE)?;
+    samples.into_iter().try_for_each(|(labels, metric)| metric.encode(family.encode_family(&labels)?))
 }

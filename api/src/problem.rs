@@ -23,6 +23,10 @@ impl Code {
     pub(crate) const fn new(status: u16, name: &'static str, title: &'static str) -> Code {
         Code { status, name, title }
     }
+
+    pub(crate) fn name(self) -> &'static str {
+        self.name
+    }
 }
 
 /// One refusal, with the place it is about.
@@ -63,6 +67,9 @@ struct Members<'a> {
     status: u16,
     detail: &'a str,
     code: &'a str,
+    /// The request that was refused, by its id.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    instance: Option<String>,
     errors: Vec<&'a Fault>,
     #[serde(skip_serializing_if = "Option::is_none")]
     verdict: Option<&'a Value>,
@@ -132,27 +139,38 @@ impl Problem {
 
     /// The members of the answer.
     pub(crate) fn to_value(&self) -> Value {
-        serde_json::to_value(self.members()).expect("text and numbers always have a JSON form")
+        serde_json::to_value(self.members(None)).expect("text and numbers always have a JSON form")
     }
 
-    fn members(&self) -> Members<'_> {
+    /// The body of the answer to the request of this id.
+    pub(crate) fn body(&self, request: Option<&str>) -> Vec<u8> {
+        serde_json::to_vec(&self.members(request)).expect("text and numbers always have a JSON form")
+    }
+
+    pub(crate) fn code(&self) -> &'static str {
+        self.code.name
+    }
+
+    pub(crate) fn detail(&self) -> &str {
+        &self.detail
+    }
+
+    fn members(&self, request: Option<&str>) -> Members<'_> {
         Members {
             r#type: format!("urn:dehub:problem:{}", self.code.name),
             title: self.code.title,
             status: self.status(),
             detail: &self.detail,
             code: self.code.name,
+            instance: request.map(|id| format!("urn:dehub:request:{id}")),
             errors: self.fault.iter().map(Box::as_ref).collect(),
             verdict: self.verdict.as_deref(),
         }
     }
 
+    /// The answer, with the problem as an extension for whoever watches requests.
     pub(crate) fn response(&self) -> HttpResponse {
-        let number = self.status();
-        if number >= 500 {
-            tracing::warn!(status = number, code = self.code.name, detail = self.detail, "request failed");
-        }
-        let status = StatusCode::from_u16(number).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+        let status = StatusCode::from_u16(self.status()).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
         let mut response = HttpResponse::build(status);
         if let Some(seconds) = self.retry_after_seconds {
             response.insert_header((header::RETRY_AFTER, seconds));
@@ -160,7 +178,7 @@ impl Problem {
         if let Some(methods) = &self.allow {
             response.insert_header((header::ALLOW, methods.as_ref()));
         }
-        let body = serde_json::to_vec(&self.members()).expect("text and numbers always have a JSON form");
-        response.insert_header((header::CONTENT_TYPE, MEDIA_TYPE)).body(body)
+        response.extensions_mut().insert(self.clone());
+        response.insert_header((header::CONTENT_TYPE, MEDIA_TYPE)).body(self.body(None))
     }
 }

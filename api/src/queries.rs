@@ -1,10 +1,12 @@
 //! Queries: one, many at a time, explained.
 
+use std::time::{Duration, Instant};
+
 use actix_web::HttpResponse;
 use dehub_index::{Point, Scope, Snapshot};
 use dehub_query::{
     BATCH_QUERIES_MAX, Bound, Explanation, Hit, LIMIT_DEFAULT, LIMIT_MAX, Query, Ranking, Response, Search,
-    Settings, Source, Staleness, explain_within, run_within,
+    Settings, Source, Staleness, explain_within, plan, run_within,
 };
 use dehub_vector::PointId;
 use serde::Serialize;
@@ -17,6 +19,7 @@ use crate::filter::filter;
 use crate::live::{COUNTED, Watched};
 use crate::points::{Parts, Selection};
 use crate::problem::Problem;
+use crate::slow::Searched;
 
 /// Hits of all queries of a request together: the answer is made in memory.
 const HITS_MAX: usize = 1_000_000;
@@ -272,10 +275,23 @@ fn answers(task: &Task, (collection, watched): &Served, mut all: Vec<Asked>) -> 
     }
     let queries: Vec<Query> = all.iter().map(|asked| asked.query.clone()).collect();
     let scope = &snapshot.scope().until(task.deadline()?);
-    let responses = run_within(snapshot, scope, &queries).map_err(|error| errors::query(&error, &all))?;
+    let begun = Instant::now();
+    let outcome = run_within(snapshot, scope, &queries);
+    let searched = begun.elapsed();
+    let responses = match outcome {
+        Ok(responses) => responses,
+        Err(error) => {
+            let plan = queries.first().and_then(|first| plan(snapshot, &first.settings, 1).ok());
+            task.search_failed(Searched { queries, plan, searched, read: Duration::ZERO });
+            return Err(errors::query(&error, &all));
+        }
+    };
     let answer = |((asked, response), window)| answer(snapshot, scope, asked, response, window);
     let answers = all.iter().zip(&responses).zip(windows).map(answer).collect::<Result<_, _>>()?;
     learn(task, watched, snapshot, &all, &responses);
+    let read = begun.elapsed().saturating_sub(searched);
+    let plan = responses.into_iter().next().map(|first| first.plan);
+    task.searched(Searched { queries, plan, searched, read });
     Ok(answers)
 }
 
@@ -283,6 +299,7 @@ fn answers(task: &Task, (collection, watched): &Served, mut all: Vec<Asked>) -> 
 /// says nothing of who is a hub.
 fn learn(task: &Task, watched: &Watched, snapshot: &Snapshot, all: &[Asked], responses: &[Response]) {
     let mut rows = Vec::new();
+    responses.iter().filter_map(|response| response.gate_open).for_each(|open| watched.count_gate(open));
     let is_counted = |asked: &Asked| asked.offset == 0 && asked.query.settings.filter.is_none();
     for (asked, response) in all.iter().zip(responses).filter(|(asked, _)| is_counted(asked)) {
         rows.clear();

@@ -11,7 +11,7 @@ use crate::problem::Problem;
 use crate::routes::Access::{Manage, Public, Read, Write};
 use crate::{
     backups, banks, collections, corrections, defaults, health, hubness, jobs, live, metrics, points,
-    quarantine, queries, service,
+    quarantine, queries, service, slow,
 };
 
 /// Who may ask.
@@ -67,7 +67,7 @@ pub(crate) fn configure(app: &mut web::ServiceConfig) {
 }
 
 fn table() -> Vec<Path> {
-    [general(), points(), chosen(), kept(), learned(), fitted()].into_iter().flatten().collect()
+    [general(), observed(), points(), chosen(), kept(), learned(), fitted()].into_iter().flatten().collect()
 }
 
 fn general() -> Vec<Path> {
@@ -92,6 +92,10 @@ fn general() -> Vec<Path> {
         path("/jobs", [get(Read, jobs::list)]),
         path("/jobs/{job}", [delete(Manage, jobs::cancel), get(Read, jobs::describe)]),
     ]
+}
+
+fn observed() -> Vec<Path> {
+    vec![path("/slow-queries", [get(Read, slow::list)])]
 }
 
 fn points() -> Vec<Path> {

@@ -7,17 +7,19 @@ use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::task::Poll;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use actix_web::dev::{Server as HttpServer, ServerHandle, Service, ServiceRequest, ServiceResponse};
-use actix_web::{App, Error, rt, web};
+use actix_web::dev::{Server as HttpServer, ServerHandle};
+use actix_web::{App, rt, web};
 use dehub_backup::{BackupError, Repository};
 use dehub_index::{Catalogue, CatalogueError};
 
 use crate::edge::{Edge, Open};
 use crate::jobs::Jobs;
 use crate::live::{Flusher, Live};
+use crate::observe::{Observer, SLOW_QUERY_MS, watched};
 use crate::routes;
+use crate::trace::Tracer;
 use crate::upkeep::Upkeep;
 
 /// The port when none is chosen.
@@ -46,6 +48,10 @@ pub struct ServerConfig {
     pub workers: usize,
     /// Where backups are kept: a directory, or the URL of an object store. Without it there are none.
     pub backups: Option<String>,
+    /// From how many milliseconds on a query is told as slow; 0 for never.
+    pub slow_query_ms: u64,
+    /// Who collects spans of requests, if anybody.
+    pub tracer: Option<Tracer>,
 }
 
 impl Default for ServerConfig {
@@ -56,6 +62,8 @@ impl Default for ServerConfig {
             body_limit_bytes: BODY_LIMIT_BYTES,
             workers: 0,
             backups: None,
+            slow_query_ms: SLOW_QUERY_MS,
+            tracer: None,
         }
     }
 }
@@ -138,6 +146,7 @@ impl Server {
         let live = Arc::new(Live::new());
         let edge =
             Edge::new(Arc::clone(&catalogue), Arc::clone(&live), config.body_limit_bytes, open.clone());
+        let edge = edge.with_observer(Observer::new(config.tracer, config.slow_query_ms));
         let edge = web::Data::new(edge.with_backups(backups));
         let jobs = edge.jobs().clone();
         let app = move || App::new().app_data(edge.clone()).wrap_fn(watched).configure(routes::configure);
@@ -185,36 +194,6 @@ impl Server {
             }
         }
         Ok(())
-    }
-}
-
-/// Measures and logs a request.
-fn watched<S, B>(
-    request: ServiceRequest,
-    service: &S,
-) -> impl Future<Output = Result<ServiceResponse<B>, Error>> + use<S, B>
-where
-    S: Service<ServiceRequest, Response = ServiceResponse<B>, Error = Error>,
-    S::Future: 'static,
-{
-    let started = Instant::now();
-    let (method, path) = (request.method().clone(), request.path().to_owned());
-    let edge = request.app_data::<web::Data<Edge>>().cloned();
-    let in_flight = edge.as_ref().map(|edge| edge.metrics().begin());
-    let response = service.call(request);
-    async move {
-        let response = response.await;
-        let took = started.elapsed();
-        let (status, route) = match &response {
-            Ok(response) => (response.status(), response.request().match_pattern()),
-            Err(error) => (error.as_response_error().status_code(), None),
-        };
-        if let Some(edge) = edge {
-            edge.metrics().end(method.as_str(), route, status.as_u16(), took);
-        }
-        drop(in_flight);
-        tracing::info!(%method, path, status = status.as_u16(), microseconds = took.as_micros(), "request");
-        response
     }
 }
 

@@ -10,6 +10,7 @@ use dehub_index::{Durability, Quantization};
 
 use crate::commands::live::seconds;
 use crate::commands::search::timeout;
+use crate::telemetry::LogFormat;
 
 /// Vector retrieval that corrects for hubs.
 ///
@@ -702,6 +703,25 @@ pub(crate) struct Serve {
     /// Where backups are kept that clients ask for: a directory, or the URL of an object store.
     #[arg(long, value_name = "REPOSITORY")]
     pub backups: Option<String>,
+    /// What it tells of itself.
+    #[command(flatten)]
+    pub observe: Observe,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Observe {
+    /// How a line of the log on standard error looks [default: text].
+    #[arg(long, value_name = "FORMAT")]
+    pub log_format: Option<LogFormat>,
+    /// From how many milliseconds on a query is logged as slow, with its plan [default: 500]; 0 for never.
+    #[arg(long, value_name = "MS")]
+    pub slow_query_ms: Option<u64>,
+    /// Send spans of requests to a collector at this address, by OTLP over HTTP [default: send none].
+    #[arg(long, value_name = "http://HOST:PORT", env = "OTEL_EXPORTER_OTLP_ENDPOINT")]
+    pub otlp_endpoint: Option<String>,
+    /// The share of the traces that begin here which are recorded, 0 to 1 [default: 1].
+    #[arg(long, value_name = "SHARE")]
+    pub otlp_sample: Option<f64>,
 }
 
 #[derive(Debug, Args)]

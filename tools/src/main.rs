@@ -5,6 +5,7 @@ mod commands;
 mod load;
 mod output;
 mod settings;
+mod telemetry;
 
 use std::io::{self, Write};
 use std::process::ExitCode;
@@ -16,6 +17,8 @@ use dehub_index::Catalogue;
 use crate::cli::{Cli, Command};
 use crate::commands::{Context, Outcome};
 use crate::output::{Form, Output};
+use crate::settings::Settings;
+use crate::telemetry::{LogFormat, Telemetry};
 
 fn main() -> ExitCode {
     outlive_file_limits();
@@ -46,12 +49,12 @@ fn run(cli: Cli) -> anyhow::Result<Outcome> {
     if let Some(data_dir) = cli.data_dir {
         settings.data_dir = data_dir;
     }
+    let telemetry = start_telemetry(&mut settings, &cli.command)?;
     let context = Context {
         catalogue: Arc::new(Catalogue::new(&settings.data_dir)),
         settings,
         output: Output { form: if cli.json { Form::Json } else { Form::Text }, quiet: cli.quiet },
     };
-    start_logging();
     match cli.command {
         Command::Create(command) => commands::create::run(&context, &command),
         Command::Durability(command) => commands::durability::run(&context, &command),
@@ -74,16 +77,16 @@ fn run(cli: Cli) -> anyhow::Result<Outcome> {
         Command::Delete(command) => commands::delete::run(&context, &command),
         Command::Backup(command) => commands::backup::run(&context, &command),
         Command::Restore(command) => commands::restore::run(&context, &command),
-        Command::Serve(command) => commands::serve::run(&context, command),
+        Command::Serve(command) => commands::serve::run(&context, command, &telemetry),
         Command::Demo(command) => commands::demo::run(&context, &command),
     }
 }
 
-/// Logs go to standard error: warnings, or what the variable `DEHUB_LOG` asks for.
-fn start_logging() {
-    let filter = tracing_subscriber::EnvFilter::try_from_env("DEHUB_LOG")
-        .unwrap_or_else(|_| tracing_subscriber::EnvFilter::new("warn,dehub_api=info"));
-    tracing_subscriber::fmt().with_env_filter(filter).with_writer(io::stderr).with_ansi(false).init();
+/// A server tells of itself as its settings and flags say; all other commands log as text.
+fn start_telemetry(settings: &mut Settings, command: &Command) -> anyhow::Result<Telemetry> {
+    let Command::Serve(serve) = command else { return Telemetry::start(LogFormat::Text, None) };
+    settings.observe.apply(&serve.observe);
+    Telemetry::start(settings.observe.log_format, settings.observe.otlp().as_ref())
 }
 
 fn report(error: &anyhow::Error, json: bool) {

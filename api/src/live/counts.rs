@@ -95,6 +95,12 @@ impl Counts {
         found.add(answer);
     }
 
+    /// How many queries were counted.
+    pub(crate) fn queries(&self) -> u64 {
+        let counted = self.0.read().unwrap_or_else(PoisonError::into_inner);
+        counted.rankings.values().map(|ranking| ranking.queries.load(Ordering::Relaxed)).sum()
+    }
+
     /// Forgets everything.
     pub(crate) fn reset(&self, now_ms: u64) {
         *self.0.write().unwrap_or_else(PoisonError::into_inner) = Counted::new(now_ms);

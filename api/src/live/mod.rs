@@ -22,10 +22,10 @@ use dehub_index::{Collection, EntryInput, LiveBank, Name, Snapshot, WriteError};
 use dehub_vector::PointId;
 
 use capture::{Capture, Changes, id_of};
-use counts::{Counts, RAW};
+use counts::Counts;
 use reservoir::Stamp;
 
-pub(crate) use counts::COUNTED;
+pub(crate) use counts::{COUNTED, RAW};
 pub(crate) use handlers::{
     LiveReply, begin, describe, drift_against, drift_of, end, flush, hubness, reset_hubness,
 };
@@ -67,7 +67,23 @@ pub(crate) struct Watched {
     /// Held while the bank or the policy is changed. Taken before `capture`.
     changing: Mutex<()>,
     counts: Counts,
+    /// Answers whose gate was closed, and those whose gate was open.
+    gates: [AtomicU64; 2],
+    skewness: Mutex<Skewness>,
 }
+
+/// How uneven the counts were when that was last computed.
+#[derive(Default)]
+struct Skewness {
+    /// The queries that were counted by then.
+    queries: u64,
+    at: Option<Instant>,
+    took: Duration,
+    rankings: Vec<(String, f64)>,
+}
+
+/// How often the skewness is computed: so that it takes at most one part in so many of the time.
+const SKEWNESS_PART: u32 = 20;
 
 /// What a bank learned.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -107,6 +123,8 @@ impl Live {
             capture: Mutex::new(None),
             changing: Mutex::new(()),
             counts: Counts::new((self.clock)()),
+            gates: Default::default(),
+            skewness: Mutex::default(),
         });
         watched.insert(name.clone(), Arc::clone(&new));
         drop(watched);
@@ -115,6 +133,13 @@ impl Live {
             self.call();
         }
         new
+    }
+
+    /// What is learned about a collection, if anything was yet.
+    pub(crate) fn known(&self, name: &Name, collection: &Arc<Collection>) -> Option<Arc<Watched>> {
+        let watched = self.watched.read().unwrap_or_else(PoisonError::into_inner);
+        let found = watched.get(name)?;
+        (found.collection.as_ptr() == Arc::as_ptr(collection)).then(|| Arc::clone(found))
     }
 
     /// Offers the queries that were served to the sample, if there is one.
@@ -292,6 +317,33 @@ impl Watched {
     pub(crate) fn count(&self, snapshot: &Snapshot, correction: Option<(&str, &str)>, answer: &[u32]) {
         let (ranking, method) = correction.unwrap_or((RAW, RAW));
         self.counts.count(ranking, method, answer, snapshot.row_count());
+    }
+
+    /// Counts an answer whose correction has a gate.
+    pub(crate) fn count_gate(&self, is_open: bool) {
+        self.gates[usize::from(is_open)].fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Answers whose gate was closed, and those whose gate was open.
+    pub(crate) fn gates(&self) -> [u64; 2] {
+        [0, 1].map(|state| self.gates[state].load(Ordering::Relaxed))
+    }
+
+    /// How skewed the occurrences of points among the answers are, by the ranking: `raw` or a correction. It is not
+    /// computed anew while that would take much of the time.
+    pub(crate) fn skewness(&self, snapshot: &Snapshot) -> Vec<(String, f64)> {
+        let queries = self.counts.queries();
+        let mut known = locked(&self.skewness);
+        let is_fresh = |at: Instant| queries == known.queries || at.elapsed() < known.took * SKEWNESS_PART;
+        if known.at.is_some_and(is_fresh) {
+            return known.rankings.clone();
+        }
+        let begun = Instant::now();
+        let counted = self.counts.report(snapshot).rankings.into_iter().filter(|it| it.queries > 0);
+        let rankings: Vec<_> = counted.map(|it| (it.ranking, it.occurrence.skewness())).collect();
+        *known =
+            Skewness { queries, at: Some(Instant::now()), took: begun.elapsed(), rankings: rankings.clone() };
+        rankings
     }
 
     /// Queries kept, and changes that the bank has yet to learn.

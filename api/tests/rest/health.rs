@@ -170,33 +170,32 @@ fn measurements_tell_of_collections_and_requests_and_of_nothing_private() {
     let samples = samples(&text);
     let sequence = served.get("/collections/c")["sequence"].as_f64().expect("a number");
     let wanted = [
-        (format!("dehub_build_info{{version=\"{}\"}}", env!("CARGO_PKG_VERSION")), 1.0),
-        ("dehub_collection_points{collection=\"c\"}".to_owned(), 2.0),
-        ("dehub_collection_sequence{collection=\"c\"}".to_owned(), sequence),
-        ("dehub_collection_writer_failed{collection=\"c\"}".to_owned(), 0.0),
-        ("dehub_collection_writer_waiting{collection=\"c\"}".to_owned(), 0.0),
-        ("dehub_collection_graph_delta{collection=\"c\"}".to_owned(), 0.0),
-        ("dehub_collection_graph_dead{collection=\"c\"}".to_owned(), 0.0),
-        ("dehub_collection_graph_nodes{collection=\"c\"}".to_owned(), 0.0),
-        ("dehub_collection_stale_corrections{collection=\"c\"}".to_owned(), 0.0),
-        ("dehub_jobs_running".to_owned(), 0.0),
-        ("dehub_collections_opening".to_owned(), 0.0),
-        ("dehub_collections_failed".to_owned(), 0.0),
-        ("dehub_requests_in_flight".to_owned(), 1.0),
-        (request("PUT", "/collections/{collection}", "2xx"), 1.0),
-        (request("PUT", "/collections/{collection}/points", "2xx"), 1.0),
-        (request("GET", "/collections/{collection}/points/{id}", "4xx"), 3.0),
-        (request("GET", "/collections/{collection}", "4xx"), 1.0),
-        (request("GET", "none", "4xx"), 1.0),
+        (format!("app_info{{name=\"dehub\",version=\"{}\"}}", env!("CARGO_PKG_VERSION")), 1.0),
+        ("collection_points{collection=\"c\"}".to_owned(), 2.0),
+        ("collection_sequence{collection=\"c\"}".to_owned(), sequence),
+        ("collection_writer_failed{collection=\"c\"}".to_owned(), 0.0),
+        ("collection_writer_waiting{collection=\"c\"}".to_owned(), 0.0),
+        ("collection_graph_delta{collection=\"c\"}".to_owned(), 0.0),
+        ("collection_graph_dead{collection=\"c\"}".to_owned(), 0.0),
+        ("collection_graph_nodes{collection=\"c\"}".to_owned(), 0.0),
+        ("collection_stale_corrections{collection=\"c\"}".to_owned(), 0.0),
+        ("collections_opening".to_owned(), 0.0),
+        ("collections_failed".to_owned(), 0.0),
+        ("requests_in_flight".to_owned(), 1.0),
+        (request("PUT", "/collections/{collection}", "200"), 1.0),
+        (request("PUT", "/collections/{collection}/points", "200"), 1.0),
+        (request("GET", "/collections/{collection}/points/{id}", "404"), 3.0),
+        (request("GET", "/collections/{collection}", "404"), 1.0),
+        (request("GET", "none", "404"), 1.0),
     ];
     for (name, number) in wanted {
         assert_eq!(samples.get(&name), Some(&number), "{name}: {text}");
     }
     for counted in ["commits_total", "syncs_total", "bytes_on_disk"] {
-        let name = format!("dehub_collection_{counted}{{collection=\"c\"}}");
+        let name = format!("collection_{counted}{{collection=\"c\"}}");
         assert!(samples.get(&name).is_some_and(|number| *number > 0.0), "{name}: {text}");
     }
-    let count = "dehub_request_duration_seconds_count{method=\"GET\",route=\"/collections/{collection}/points/{id}\"}";
+    let count = "rest_responses_duration_seconds_count{method=\"GET\",endpoint=\"/collections/{collection}/points/{id}\"}";
     assert_eq!(samples.get(count), Some(&3.0), "{text}");
     for private in ["secret", "unknown\"", "101", folder.path().to_str().expect("UTF-8")] {
         assert!(samples.keys().all(|name| !name.contains(private)), "{private}: {text}");
@@ -204,7 +203,7 @@ fn measurements_tell_of_collections_and_requests_and_of_nothing_private() {
 }
 
 fn request(method: &str, route: &str, status: &str) -> String {
-    format!("dehub_requests_total{{method=\"{method}\",route=\"{route}\",status=\"{status}\"}}")
+    format!("rest_responses_total{{method=\"{method}\",endpoint=\"{route}\",status=\"{status}\"}}")
 }
 
 #[test]

@@ -11,9 +11,10 @@ use serde_json::json;
 
 use super::{Context, Outcome};
 use crate::cli::Serve;
+use crate::telemetry::Telemetry;
 
 /// Serves the collections over HTTP until it is told to stop.
-pub(crate) fn run(context: &Context, command: Serve) -> anyhow::Result<Outcome> {
+pub(crate) fn run(context: &Context, command: Serve, telemetry: &Telemetry) -> anyhow::Result<Outcome> {
     let settings = &context.settings.serve;
     let config = ServerConfig {
         host: command.host.unwrap_or_else(|| settings.host.clone()),
@@ -21,6 +22,8 @@ pub(crate) fn run(context: &Context, command: Serve) -> anyhow::Result<Outcome> 
         body_limit_bytes: settings.body_limit_bytes,
         workers: settings.workers,
         backups: command.backups.or_else(|| context.settings.backups.clone()),
+        slow_query_ms: context.settings.observe.slow_query_ms,
+        tracer: telemetry.tracer(),
     };
     let server = Server::bind(Arc::clone(&context.catalogue), &config)?;
     let address = server.address();
