@@ -115,7 +115,9 @@ impl Metrics {
         let mut registry = Registry::default();
         let (responses, in_flight) = (Family::default(), Gauge::default());
         let durations = Family::new_with_constructor(Bounds);
-        let (rejected, refused) = (Family::default(), Family::default());
+        let (rejected, refused) = (Family::default(), Family::<Reason, Counter>::default());
+        // There from the start, so that an alarm on its rise needs no first one.
+        drop(refused.get_or_create(&Reason { reason: OVERLOADED.name() }));
         let app = App { name: "dehub", version: env!("CARGO_PKG_VERSION") };
         registry.register("app", "The program and version that serves", Info::new(app));
         registry.register("rest_responses", "Requests answered", responses.clone());

@@ -56,9 +56,24 @@ impl Observer {
         let id = self.ids.of_request(request.headers());
         let parent = TraceParent::of(request.headers());
         let span = self.tracer.map_or_else(Span::none, |_| root_span(&id, request));
-        let joined = self.tracer.and_then(|Tracer(join)| join(&span, parent.as_ref()));
+        let joined = self.tracer.and_then(|tracer| (tracer.join)(&span, parent.as_ref()));
         let trace = joined.or(parent.map(|parent| parent.trace)).unwrap_or_else(|| self.ids.draw());
         (Arc::new(Seen { id, span, received: AtomicUsize::new(0) }), trace)
+    }
+}
+
+impl Observer {
+    /// What the span of a request says at its end.
+    fn end(&self, seen: &Seen, method: &str, route: Option<&str>, status: u16) {
+        let Some(tracer) = self.tracer else { return };
+        if let Some(route) = route {
+            seen.span.record("http.route", route);
+            (tracer.rename)(&seen.span, format!("{method} {route}"));
+        }
+        seen.span.record("http.response.status_code", status);
+        if status >= 500 {
+            seen.span.record("otel.status_code", "ERROR");
+        }
     }
 }
 
@@ -105,7 +120,6 @@ fn root_span(id: &str, request: &ServiceRequest) -> Span {
         target: TRACE_TARGET,
         parent: None,
         "request",
-        otel.name = tracing::field::Empty,
         otel.kind = "server",
         otel.status_code = tracing::field::Empty,
         http.request.method = request.method().as_str(),
@@ -203,7 +217,9 @@ where
         }
         let asked = response.as_ref().ok().map(|response| response.request().extensions());
         let received = seen.received.load(Ordering::Relaxed);
-        end_span(&seen.span, method.as_str(), route, status);
+        if let Some(edge) = &edge {
+            edge.observer().end(&seen, method.as_str(), route, status);
+        }
         let line = Line {
             id: &seen.id,
             method: method.as_str(),
@@ -221,20 +237,6 @@ where
         line.log();
         drop((kept, asked));
         response
-    }
-}
-
-fn end_span(span: &Span, method: &str, route: Option<&str>, status: u16) {
-    if span.is_disabled() {
-        return;
-    }
-    span.record("otel.name", format_args!("{method} {}", route.unwrap_or("unknown")));
-    span.record("http.response.status_code", status);
-    if let Some(route) = route {
-        span.record("http.route", route);
-    }
-    if status >= 500 {
-        span.record("otel.status_code", "ERROR");
     }
 }
 

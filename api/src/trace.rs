@@ -37,14 +37,19 @@ pub struct TraceParent {
     pub state: String,
 }
 
-/// Joins the span of a request to a trace, or begins one, and tells the number of the trace; `None` if nobody
-/// collects spans.
+/// What is done with the spans of requests by whoever collects them.
 #[derive(Debug, Clone, Copy)]
-pub struct Tracer(pub fn(&Span, Option<&TraceParent>) -> Option<u128>);
+pub struct Tracer {
+    /// Joins the span of a request to a trace, or begins one, and tells the number of the trace; `None` if the span
+    /// is in none.
+    pub join: fn(&Span, Option<&TraceParent>) -> Option<u128>,
+    /// Gives a span another name, which is known only when the request was answered.
+    pub rename: fn(&Span, String),
+}
 
 impl PartialEq for Tracer {
     fn eq(&self, other: &Tracer) -> bool {
-        std::ptr::fn_addr_eq(self.0, other.0)
+        std::ptr::fn_addr_eq(self.join, other.join) && std::ptr::fn_addr_eq(self.rename, other.rename)
     }
 }
 

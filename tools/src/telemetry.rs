@@ -45,8 +45,9 @@ const BATCH_MAX: usize = 512;
 /// How often a collector that takes nothing is told of.
 const COMPLAIN_EVERY: Duration = Duration::from_secs(300);
 
-/// What logs are asked for when the variable `DEHUB_LOG` asks for nothing.
-const LOG_DEFAULT: &str = "warn,dehub_api=info";
+/// What logs are asked for when the variable `DEHUB_LOG` asks for nothing. What is no HTTP is told to its client, and
+/// would let anybody fill the log with errors.
+const LOG_DEFAULT: &str = "warn,dehub_api=info,actix_http::h1=off";
 
 /// How a line of the log looks.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, clap::ValueEnum)]
@@ -90,7 +91,7 @@ impl Telemetry {
 
     /// What joins requests to traces, if spans are collected.
     pub(crate) fn tracer(&self) -> Option<Tracer> {
-        self.0.as_ref().map(|_| Tracer(join))
+        self.0.as_ref().map(|_| Tracer { join, rename })
     }
 }
 
@@ -162,6 +163,10 @@ fn join(span: &Span, parent: Option<&TraceParent>) -> Option<u128> {
     let context = span.context();
     let trace = context.span().span_context().trace_id();
     (trace != TraceId::INVALID).then(|| u128::from_be_bytes(trace.to_bytes()))
+}
+
+fn rename(span: &Span, name: String) {
+    span.context().span().update_name(name);
 }
 
 /// Sends batches, and tells once in a while that they do not arrive.

@@ -281,7 +281,8 @@ fn what_is_refused_is_counted_by_its_code_and_labels_come_from_no_client() {
             served.send("GET", &format!("/{word}/{number}"), None, None);
             served.send("GET", &format!("/collections/{word}{number}"), None, None);
             served.send("GET", &format!("/collections/c/banks/{word}{number}"), None, None);
-            served.send(&word.to_uppercase(), &format!("/{word}"), None, None);
+            let method = word.to_uppercase();
+            raw(&served, &[&format!("{method} /{word} HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n")]);
         }
     }
     let exposed = Exposed::of(&served);
@@ -400,7 +401,7 @@ fn a_backup_is_counted_when_it_is_there() {
     let backups = Some(place.path().to_str().expect("UTF-8").to_owned());
     let served = Served::start_with(folder.path(), &ServerConfig { backups, ..config() });
     prepare(&served);
-    let reply = served.send("POST", "/collections/c/backups", None, None);
+    let reply = served.json("POST", "/collections/c/backups", &json!({}));
     assert_eq!(reply.status, 202, "{}", reply.body);
     let job = format!("/jobs/{}", reply.body["result"]["job"]);
     let deadline = std::time::Instant::now() + Duration::from_secs(30);

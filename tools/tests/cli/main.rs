@@ -11,6 +11,7 @@ mod fitting;
 mod freezing;
 mod live;
 mod mending;
+mod observing;
 mod preparing;
 mod serving;
 mod settings;
