@@ -46,6 +46,9 @@ struct Measured {
     learned: Option<Arc<Watched>>,
 }
 
+/// The collection, and what else a number is of.
+type TwoLabels<'a> = [(&'static str, &'a str); 2];
+
 /// Numbers that may fall.
 const GAUGES: [Measure; 11] = [
     Measure {
@@ -146,7 +149,7 @@ impl Served {
     }
 
     /// The ages of all corrections, in seconds.
-    fn ages<'a>(&self, measured: &'a [Measured]) -> Vec<([(&'static str, &'a str); 2], ConstGauge<f64>)> {
+    fn ages<'a>(&self, measured: &'a [Measured]) -> Vec<(TwoLabels<'a>, ConstGauge<f64>)> {
         let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
         let is_there = |(collection, correction): &(Name, Name)| {
             let found = measured.iter().find(|it| it.name == *collection);
@@ -275,7 +278,7 @@ impl Measured {
         [("collection", self.name.as_str())]
     }
 
-    fn labels_with<'a>(&'a self, name: &'static str, value: &'a str) -> [(&'static str, &'a str); 2] {
+    fn labels_with<'a>(&'a self, name: &'static str, value: &'a str) -> TwoLabels<'a> {
         [("collection", self.name.as_str()), (name, value)]
     }
 

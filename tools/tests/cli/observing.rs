@@ -131,7 +131,7 @@ fn nothing_that_a_client_sends_begins_a_line_of_the_log_or_steers_a_terminal() {
         let forged = "2026-01-01T00:00:00Z ERROR forged";
         server.get(&format!("/a%0a{}", forged.replace(' ', "%20")), "");
         server.get("/b%1b31m", "X-Request-Id: %1b[2J\r\n");
-        server.get("/b", &format!("X-Request-Id: a\u{1b}[2J\r\n"));
+        server.get("/b", "X-Request-Id: a\u{1b}[2J\r\n");
         server.get("/c", &format!("X-Request-Id: x\rforged\r\ntraceparent: {forged}\r\n"));
         server.send(b"GET /d\x1b[31m\nforged HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n");
         server.send("GET /é\u{9b}31m HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n".as_bytes());
