@@ -309,7 +309,7 @@ fn documented() -> BTreeMap<String, (String, BTreeSet<String>)> {
     let text = std::fs::read_to_string(path).expect("the list is there");
     let rows = text.lines().filter_map(|line| line.strip_prefix("| `"));
     let row = |line: &str| {
-        let cells: Vec<&str> = line.split(" | ").map(|cell| cell.trim_matches(['`', ' ', '|'])).collect();
+        let cells: Vec<&str> = line.split('|').map(|cell| cell.trim_matches(['`', ' '])).collect();
         let labels = cells[2].split(", ").map(|label| label.trim_matches('`').to_owned());
         (cells[0].to_owned(), (cells[1].to_owned(), labels.filter(|label| !label.is_empty()).collect()))
     };
