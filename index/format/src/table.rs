@@ -62,11 +62,7 @@ impl Table {
     }
 
     /// The rows of a record batch, of which the first has the number `first_row`.
-    pub(crate) fn convert(
-        &mut self,
-        record: &RecordBatch,
-        first_row: u64,
-    ) -> Result<Converted, FormatError> {
+    pub(crate) fn convert(&mut self, record: &RecordBatch, first_row: u64) -> Result<Converted, FormatError> {
         let at = |(row, flaw): (usize, Flaw)| flaw.at(&self.path, Place::Row(first_row + row as u64));
         let vectors = match &self.roles.vector {
             Some(name) => {
