@@ -20,6 +20,7 @@
 
 mod backups;
 mod banks;
+mod bodies;
 mod calibration;
 mod call;
 mod collections;
@@ -41,6 +42,7 @@ mod points;
 mod problem;
 mod quarantine;
 mod queries;
+mod rates;
 mod receive;
 mod routes;
 mod server;
@@ -51,4 +53,5 @@ mod writer;
 pub use backups::{BackupFault, back_up, backup_value, restore_from, restored_value, stored_value};
 pub use calibration::calibration_value;
 pub use interrupt::when_interrupted;
+pub use rates::RateLimit;
 pub use server::{BODY_LIMIT_BYTES, PORT, ServeError, Server, ServerConfig, StopHandle};

@@ -1,11 +1,14 @@
 //! The REST edge over real sockets: a server on a free port, a data directory of its own, HTTP.
 
 mod backups;
+mod bodies;
 mod choices;
 mod client;
 mod concurrency;
 mod health;
+mod hostile;
 mod jobs;
 mod life;
 mod live;
+mod raw;
 mod refusals;
