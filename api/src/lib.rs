@@ -18,6 +18,8 @@
 //! # Ok::<(), dehub_api::ServeError>(())
 //! ```
 
+mod aliases;
+mod archive;
 mod backups;
 mod banks;
 mod calibration;
@@ -26,6 +28,8 @@ mod collections;
 mod corrections;
 mod decode;
 mod defaults;
+mod dialect;
+mod download;
 mod edge;
 mod errors;
 mod evidence;
@@ -36,6 +40,7 @@ mod interrupt;
 mod jobs;
 mod live;
 mod metrics;
+mod missing;
 mod parameters;
 mod points;
 mod problem;
@@ -45,6 +50,9 @@ mod receive;
 mod routes;
 mod server;
 mod service;
+mod settings;
+mod snapshot_files;
+mod snapshots;
 mod upkeep;
 mod writer;
 

@@ -387,7 +387,9 @@ mod tests {
 
     #[test]
     fn a_damaged_file_keeps_no_collection_from_being_found_and_is_not_overwritten() {
-        for damage in ["", "{}", r#"{"format": 2, "aliases": {}}"#, r#"{"format": 1, "aliases": {"a/b": "x"}}"#] {
+        for damage in
+            ["", "{}", r#"{"format": 2, "aliases": {}}"#, r#"{"format": 1, "aliases": {"a/b": "x"}}"#]
+        {
             let (folder, catalogue) = with(&["x"]);
             catalogue.change_aliases(&[set("a", "x")]).expect("changed");
             drop(catalogue);

@@ -80,6 +80,7 @@ pub use error::{OpenError, ReadError, WriteError};
 pub use freezing::GraphBuild;
 pub use live::{LIVE_CAPACITY_MAX, LIVE_RETENTION_MAX, LiveBank};
 pub use mend::{MendOutcome, Mended};
+pub use merging::SEGMENT_DEAD_SHARE_MAX;
 pub use open_progress::{OpenPhase, OpenProgress};
 pub use orphans::Orphans;
 pub use payload::{PAYLOAD_BYTES_MAX, Payload, PayloadError};

@@ -1,5 +1,6 @@
 //! The REST edge over real sockets: a server on a free port, a data directory of its own, HTTP.
 
+mod aliases;
 mod backups;
 mod choices;
 mod client;
@@ -8,4 +9,6 @@ mod health;
 mod jobs;
 mod life;
 mod live;
+mod qdrant;
 mod refusals;
+mod snapshots;
