@@ -20,6 +20,7 @@ use serde_json::{Map, Value};
 
 use crate::bodies::{Accepted, Content, Form, LineBatch, Media, RowSink, Rows, UNFOLDED_MAX, packs};
 use crate::decode;
+use crate::download::Download;
 use crate::edge::Edge;
 use crate::errors::{self, BAD_PATH, INTERNAL, INVALID_NAME};
 use crate::live::Watched;
@@ -41,6 +42,8 @@ pub(crate) struct Call {
     payload: Payload,
     /// Whether the collection that the path names must be open for the work.
     needs_open: bool,
+    /// Whether the path may name the collection by an alias.
+    takes_alias: bool,
 }
 
 /// What work on behalf of a request has at hand.
@@ -124,6 +127,7 @@ impl FromRequest for Call {
             request: request.clone(),
             payload: payload.take(),
             needs_open: true,
+            takes_alias: true,
         }))
     }
 }
@@ -132,6 +136,11 @@ impl Call {
     /// The same, for work that does not need the collection of the path to be open.
     pub(crate) fn at_once(self) -> Call {
         Call { needs_open: false, ..self }
+    }
+
+    /// The same, for work on the collection of the very name in the path, and on none that has it for an alias.
+    pub(crate) fn by_own_name(self) -> Call {
+        Call { takes_alias: false, ..self }
     }
 
     /// Answers a request without a body. The query string may have the parameters `allowed`.
@@ -315,6 +324,18 @@ impl Call {
         }
     }
 
+    /// Answers a request without a body with a file.
+    pub(crate) async fn answer_file(
+        self,
+        work: impl FnOnce(Task) -> Result<Download, Problem> + Send + 'static,
+    ) -> HttpResponse {
+        let found = match self.task(&[]) {
+            Ok(task) => self.edge.run(move || work(task)).await,
+            Err(problem) => Err(problem),
+        };
+        found.map_or_else(|problem| problem.response(), Download::response)
+    }
+
     /// Answers with a refusal, whatever the body says.
     pub(crate) async fn refuse(mut self, problem: Problem) -> HttpResponse {
         receive::discard(self.payload.take(), &self.edge).await;
@@ -354,9 +375,17 @@ impl Call {
         let info = self.request.match_info();
         let decoded: Vec<String> =
             info.load().map_err(|error| Problem::new(BAD_PATH, format!("the path: {error}")))?;
-        let segments = info.iter().map(|(name, _)| name.to_owned()).zip(decoded).collect();
+        let mut segments: HashMap<String, String> =
+            info.iter().map(|(name, _)| name.to_owned()).zip(decoded).collect();
         let parameters = Parameters::parse(self.request.query_string(), allowed)?;
         let edge = self.edge.clone().into_inner();
+        if self.takes_alias
+            && let Some(named) = segments.get_mut("collection")
+            && let Ok(name) = named.parse::<Name>()
+        {
+            let resolved = edge.catalogue().resolve(name);
+            *named = resolved.map_err(|error| errors::catalogue(&error))?.into();
+        }
         let client = self.request.peer_addr().map(|address| address.ip());
         let accepted = Accepted::new(self.request.headers());
         Ok(Task { started: self.started, edge, segments, client, accepted, parameters })

@@ -4,8 +4,8 @@ use std::fmt::Display;
 
 use dehub_backup::BackupError;
 use dehub_index::{
-    Blame, CatalogueError, CheckpointError, CollectionState, ConfigError, FitInput, Name, OpenError,
-    ReadError, RestoreError, TimeUp, WriteError,
+    AliasError, Blame, CatalogueError, CheckpointError, CollectionState, ConfigError, FitInput, Name,
+    OpenError, ReadError, RestoreError, TimeUp, WriteError,
 };
 use dehub_query::{BankKind, MethodError, QueryError, Ranking, Search, Settings, TuneError};
 use dehub_vector::{PointId, VectorError};
@@ -30,6 +30,8 @@ pub(crate) const UNKNOWN_CORRECTION: Code = Code::new(404, "unknown_correction",
 pub(crate) const UNKNOWN_JOB: Code = Code::new(404, "unknown_job", "No such job");
 pub(crate) const WRONG_METHOD: Code =
     Code::new(405, "wrong_method", "The path does not take this HTTP method");
+const UNKNOWN_ALIAS: Code = Code::new(404, "unknown_alias", "No such alias");
+pub(crate) const UNKNOWN_SNAPSHOT: Code = Code::new(404, "unknown_snapshot", "No such snapshot");
 const UNKNOWN_BACKUP: Code = Code::new(404, "unknown_backup", "No such backup");
 const SEARCH_TIMEOUT: Code = Code::new(408, "search_timeout", "The search took too long");
 pub(crate) const BODY_TIMEOUT: Code = Code::new(408, "body_timeout", "The body took too long");
@@ -41,6 +43,8 @@ const STOPPED: Code = Code::new(409, "stopped", "The work was stopped");
 pub(crate) const JOB_ENDED: Code = Code::new(409, "job_ended", "The job has ended");
 pub(crate) const BANK_IN_USE: Code = Code::new(409, "bank_in_use", "The bank is in use");
 
+const ALIAS_EXISTS: Code = Code::new(409, "alias_exists", "The name is an alias");
+pub(crate) const SNAPSHOT_DAMAGED: Code = Code::new(409, "snapshot_damaged", "The snapshot is damaged");
 pub(crate) const NO_BACKUPS: Code = Code::new(409, "no_backups", "The server keeps no backups");
 const BACKUP_DAMAGED: Code = Code::new(409, "backup_damaged", "The backup is damaged");
 pub(crate) const NOT_LIVE: Code = Code::new(409, "not_live", "No queries are kept");
@@ -106,6 +110,11 @@ const INVALID_RECALL: Code = Code::new(422, "invalid_recall", "The recall is out
 const INVALID_CANDIDATES: Code = Code::new(422, "invalid_candidates", "Too few candidates");
 const NO_POINTS: Code = Code::new(422, "no_points", "The collection has no points");
 
+const TOO_MANY_ALIASES: Code = Code::new(422, "too_many_aliases", "There would be too many aliases");
+
+/// Of Qdrant's paths; a field has [`NOT_SUPPORTED`].
+pub(crate) const NOT_SUPPORTED_PATH: Code =
+    Code::new(501, "not_supported_path", "This part of Qdrant's interface is missing");
 pub(crate) const OVERLOADED: Code = Code::new(503, "overloaded", "The server is overloaded");
 /// It is being opened, or closed for a moment.
 const NOT_OPEN: Code = Code::new(503, "collection_not_open", "The collection is not open yet");
@@ -117,7 +126,7 @@ const WRITER_FAILED: Code =
 const DISK_FULL: Code = Code::new(507, "disk_full", "The disk is nearly full");
 const BACKUPS_UNAVAILABLE: Code =
     Code::new(503, "backups_unavailable", "The place for backups cannot be used");
-const STORAGE: Code = Code::new(503, "storage_unavailable", "The storage cannot be used");
+pub(crate) const STORAGE: Code = Code::new(503, "storage_unavailable", "The storage cannot be used");
 pub(crate) const INTERNAL: Code = Code::new(500, "internal", "A defect of the server");
 
 /// What a client that came too early should wait.
@@ -155,6 +164,7 @@ pub(crate) fn catalogue(error: &CatalogueError) -> Problem {
         CatalogueError::Exists { name, .. } => {
             Problem::new(COLLECTION_EXISTS, format!("there is a collection `{name}` already"))
         }
+        CatalogueError::IsAlias { .. } => Problem::new(ALIAS_EXISTS, error.to_string()),
         CatalogueError::Open(error) => open(error),
         CatalogueError::Late { name, state } => late(name, state),
         CatalogueError::Busy { .. } => {
@@ -190,6 +200,46 @@ pub(crate) fn late(name: &Name, state: &CollectionState) -> Problem {
     Problem::new(NOT_OPEN, detail)
         .found(format_args!("{doing} {:.3}", state.share()))
         .retry_after(RETRY_SECONDS)
+}
+
+/// A change of aliases. `place` tells where in the body the change at fault has a name: `alias_name`,
+/// `collection_name` or another.
+pub(crate) fn aliases(error: &AliasError, place: impl Fn(usize, AliasName) -> String) -> Problem {
+    match error {
+        AliasError::Collection { place: at, source } => {
+            let problem = catalogue(source);
+            // A data directory that cannot be read is no matter of the body's.
+            if problem.status() == 404 {
+                problem.unprocessable().at(place(*at, AliasName::Collection))
+            } else {
+                problem
+            }
+        }
+        AliasError::Taken { place: at, alias } => {
+            let detail = format!("there is a collection `{alias}`, so it cannot be an alias");
+            Problem::new(COLLECTION_EXISTS, detail).at(place(*at, AliasName::New)).found(alias)
+        }
+        AliasError::Unknown { place: at, alias, found } => {
+            let detail = format!("there is no alias `{alias}`; there are: {found}");
+            Problem::new(UNKNOWN_ALIAS, detail).unprocessable().at(place(*at, AliasName::Old))
+        }
+        AliasError::TooMany { found } => {
+            Problem::new(TOO_MANY_ALIASES, error.to_string()).at("/actions").found(found)
+        }
+        AliasError::Catalogue(error) => catalogue(error),
+        _ => by_blame(error.blame(), error.to_string()),
+    }
+}
+
+/// A name in a change of aliases.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum AliasName {
+    /// That of the collection.
+    Collection,
+    /// That of an alias that is made.
+    New,
+    /// That of an alias there should be.
+    Old,
 }
 
 /// An error of a backup or a restore. Who asks wrongly is not told where backups are.

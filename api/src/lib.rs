@@ -18,6 +18,8 @@
 //! # Ok::<(), dehub_api::ServeError>(())
 //! ```
 
+mod aliases;
+mod archive;
 mod backups;
 mod banks;
 mod bodies;
@@ -27,6 +29,8 @@ mod collections;
 mod corrections;
 mod decode;
 mod defaults;
+mod dialect;
+mod download;
 mod edge;
 mod errors;
 mod evidence;
@@ -37,6 +41,7 @@ mod interrupt;
 mod jobs;
 mod live;
 mod metrics;
+mod missing;
 mod parameters;
 mod points;
 mod problem;
@@ -47,6 +52,9 @@ mod receive;
 mod routes;
 mod server;
 mod service;
+mod settings;
+mod snapshot_files;
+mod snapshots;
 mod upkeep;
 mod writer;
 

@@ -60,14 +60,14 @@ struct Fault {
     line: Option<u64>,
 }
 
-/// The members of the response.
+/// The members of the response. The detail comes first: Qdrant's client shows no more than 200 bytes of an error.
 #[derive(Serialize)]
 struct Members<'a> {
-    r#type: String,
-    title: &'a str,
-    status: u16,
     detail: &'a str,
     code: &'a str,
+    status: u16,
+    r#type: String,
+    title: &'a str,
     errors: Vec<&'a Fault>,
     #[serde(skip_serializing_if = "Option::is_none")]
     stored: Option<usize>,
@@ -183,11 +183,11 @@ impl Problem {
 
     fn members(&self) -> Members<'_> {
         Members {
-            r#type: format!("urn:dehub:problem:{}", self.code.name),
-            title: self.code.title,
-            status: self.status(),
             detail: &self.detail,
             code: self.code.name,
+            status: self.status(),
+            r#type: format!("urn:dehub:problem:{}", self.code.name),
+            title: self.code.title,
             errors: self.fault.iter().map(Box::as_ref).collect(),
             stored: (self.stored > 0).then_some(self.stored),
             verdict: self.verdict.as_deref(),

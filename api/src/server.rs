@@ -14,6 +14,7 @@ use actix_web::{App, Error, rt, web};
 use dehub_backup::{BackupError, Repository};
 use dehub_index::{Catalogue, CatalogueError};
 
+use crate::dialect;
 use crate::edge::{Edge, Open};
 use crate::jobs::Jobs;
 use crate::live::{Flusher, Live};
@@ -148,7 +149,10 @@ impl Server {
         let edge = edge.with_backups(backups).with_intake(Intake::new(config.body_time, config.rate));
         let edge = web::Data::new(edge);
         let jobs = edge.jobs().clone();
-        let app = move || App::new().app_data(edge.clone()).wrap_fn(watched).configure(routes::configure);
+        let app = move || {
+            let app = App::new().app_data(edge.clone()).wrap_fn(watched).wrap_fn(dialect::speak);
+            app.configure(routes::configure)
+        };
         let http = actix_web::HttpServer::new(app)
             .worker_max_blocking_threads(ENGINE_THREADS)
             .shutdown_timeout(STOP_SECONDS)

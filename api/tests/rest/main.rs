@@ -1,5 +1,6 @@
 //! The REST edge over real sockets: a server on a free port, a data directory of its own, HTTP.
 
+mod aliases;
 mod backups;
 mod bodies;
 mod choices;
@@ -11,4 +12,6 @@ mod jobs;
 mod life;
 mod live;
 mod raw;
+mod qdrant;
 mod refusals;
+mod snapshots;
