@@ -11,7 +11,7 @@ mod hostile;
 mod jobs;
 mod life;
 mod live;
-mod raw;
 mod qdrant;
+mod raw;
 mod refusals;
 mod snapshots;
