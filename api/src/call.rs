@@ -13,13 +13,16 @@ use dehub_index::{Collection, CollectionState, Deadline, Name};
 use serde::Serialize;
 use serde_json::{Map, Value};
 
+use crate::admission::Due;
 use crate::decode;
 use crate::edge::Edge;
 use crate::errors::{self, BAD_PATH, INTERNAL, INVALID_NAME};
+use crate::guard::{self, Caller};
 use crate::live::Watched;
-use crate::parameters::Parameters;
+use crate::parameters::{Parameters, TIMEOUT};
 use crate::problem::Problem;
 use crate::receive::{self, Body};
+use crate::routes::Access;
 
 /// How long a request waits for a collection that is being opened if it does not say: as long as clients do.
 const OPEN_WITHIN: Duration = Duration::from_secs(30);
@@ -42,10 +45,14 @@ pub(crate) struct Task {
     started: Instant,
     edge: Arc<Edge>,
     segments: HashMap<String, String>,
+    /// Who asks, by the key.
+    caller: Caller,
     /// Who asks, as far as the connection tells.
     pub(crate) client: Option<IpAddr>,
     /// The parameters of the query string.
     pub(crate) parameters: Parameters,
+    /// The time it has, from its arrival.
+    limit: Duration,
 }
 
 /// The body of an answer, and whether the work it is about is complete: 200 or 202.
@@ -116,7 +123,8 @@ impl Call {
         if let Err(problem) = self.wait_until_open(&task).await {
             return problem.response();
         }
-        respond(self.edge.run(move || work(task)).await)
+        let due = task.due();
+        respond(self.edge.run(due, move || work(task)).await)
     }
 
     /// Answers a request with a JSON body.
@@ -137,6 +145,7 @@ impl Call {
         if let Err(problem) = self.wait_until_open(&task).await {
             return problem.response();
         }
+        let due = task.due();
         let decoded = move || {
             let Body { bytes, share } = body;
             let value = decode::body(&bytes)?;
@@ -145,7 +154,7 @@ impl Call {
             drop(share);
             outcome
         };
-        respond(self.edge.run(decoded).await)
+        respond(self.edge.run(due, decoded).await)
     }
 
     /// As [`Call::answer_body`], where a request without a body stands for `{}`.
@@ -170,6 +179,11 @@ impl Call {
         problem.response()
     }
 
+    /// Whether it may be asked by whoever asks. Handlers of the table's routes need not look: it was looked before.
+    pub(crate) fn check(&self, access: Access) -> Result<(), Problem> {
+        guard::check(&self.request, access)
+    }
+
     /// The method and the path, for a message.
     pub(crate) fn asked_for(&self) -> (String, String) {
         (self.request.method().to_string(), self.request.path().to_owned())
@@ -182,7 +196,7 @@ impl Call {
         let Some(name) = (is_named && self.needs_open).then(|| task.name("collection").ok()).flatten() else {
             return Ok(());
         };
-        let limit = task.parameters.seconds("timeout")?.unwrap_or(OPEN_WITHIN);
+        let limit = task.parameters.seconds(TIMEOUT)?.unwrap_or(OPEN_WITHIN);
         let Ok(mut state) = self.edge.catalogue().begin(&name) else { return Ok(()) };
         while !matches!(state, CollectionState::Open | CollectionState::Failed { .. }) {
             let left = limit.saturating_sub(self.started.elapsed());
@@ -200,15 +214,22 @@ impl Call {
     }
 
     fn task(&self, allowed: &[&str]) -> Result<Task, Problem> {
-        let info = self.request.match_info();
-        let decoded: Vec<String> =
-            info.load().map_err(|error| Problem::new(BAD_PATH, format!("the path: {error}")))?;
-        let segments = info.iter().map(|(name, _)| name.to_owned()).zip(decoded).collect();
+        let segments = segments(&self.request)?;
         let parameters = Parameters::parse(self.request.query_string(), allowed)?;
         let edge = self.edge.clone().into_inner();
         let client = self.request.peer_addr().map(|address| address.ip());
-        Ok(Task { started: self.started, edge, segments, client, parameters })
+        let limit = parameters.seconds(TIMEOUT)?.unwrap_or(edge.limits().timeout);
+        let caller = Caller::of(&self.request);
+        Ok(Task { started: self.started, edge, segments, caller, client, parameters, limit })
     }
+}
+
+/// The variable segments of a path by their names, decoded.
+pub(crate) fn segments(request: &HttpRequest) -> Result<HashMap<String, String>, Problem> {
+    let info = request.match_info();
+    let decoded: Vec<String> =
+        info.load().map_err(|error| Problem::new(BAD_PATH, format!("the path: {error}")))?;
+    Ok(info.iter().map(|(name, _)| name.to_owned()).zip(decoded).collect())
 }
 
 impl Task {
@@ -233,10 +254,20 @@ impl Task {
         self.segment(name).parse().map_err(refused)
     }
 
-    /// When the answer must be there: the time of the parameter `timeout` after the request arrived.
+    /// When the answer of a search must be there: the time of the parameter `timeout`, or else the server's, after the
+    /// request arrived.
     pub(crate) fn deadline(&self) -> Result<Option<Deadline>, Problem> {
-        let limit = self.parameters.seconds("timeout")?;
-        Ok(limit.map(|limit| Deadline::after(self.started, limit)))
+        Ok(Some(Deadline::after(self.started, self.limit)))
+    }
+
+    /// When it must have come to the engine.
+    fn due(&self) -> Due {
+        Due::after(self.started, self.limit)
+    }
+
+    /// Whether who asks may read this collection, and so see it in lists.
+    pub(crate) fn may_read(&self, collection: &Name) -> bool {
+        self.caller.may_read(collection.as_str())
     }
 
     /// The collection that the path names.

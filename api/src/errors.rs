@@ -18,6 +18,10 @@ pub(crate) const BAD_JSON: Code = Code::new(400, "bad_json", "The body is not JS
 pub(crate) const BAD_PATH: Code = Code::new(400, "bad_path", "The path cannot be decoded");
 pub(crate) const BODY_INCOMPLETE: Code = Code::new(400, "body_incomplete", "The body was cut off");
 
+pub(crate) const UNAUTHENTICATED: Code =
+    Code::new(401, "unauthenticated", "There is no key, or an unknown one");
+pub(crate) const FORBIDDEN: Code = Code::new(403, "forbidden", "The key may not do this");
+
 pub(crate) const UNKNOWN_PATH: Code = Code::new(404, "unknown_path", "There is nothing at this path");
 pub(crate) const UNKNOWN_COLLECTION: Code = Code::new(404, "unknown_collection", "No such collection");
 pub(crate) const UNKNOWN_POINT: Code = Code::new(404, "unknown_point", "No such point");

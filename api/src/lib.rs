@@ -18,37 +18,50 @@
 //! # Ok::<(), dehub_api::ServeError>(())
 //! ```
 
+mod admission;
+mod audit;
 mod backups;
 mod banks;
 mod calibration;
 mod call;
 mod collections;
 mod corrections;
+mod cors;
 mod decode;
 mod defaults;
 mod edge;
 mod errors;
 mod evidence;
 mod filter;
+mod guard;
 mod health;
 mod hubness;
 mod interrupt;
 mod jobs;
+mod keys;
 mod live;
 mod metrics;
+mod observe;
 mod parameters;
 mod points;
 mod problem;
 mod quarantine;
 mod queries;
 mod receive;
+mod reload;
 mod routes;
 mod server;
 mod service;
+mod tls;
 mod upkeep;
 mod writer;
 
+pub use admission::Limits;
+pub use audit::AuditConfig;
 pub use backups::{BackupFault, back_up, backup_value, restore_from, restored_value, stored_value};
 pub use calibration::calibration_value;
 pub use interrupt::when_interrupted;
+pub use keys::{Grant, Key, KeyError, Rights};
+pub use routes::{Access, Listed, list as routes};
 pub use server::{BODY_LIMIT_BYTES, PORT, ServeError, Server, ServerConfig, StopHandle};
+pub use tls::{TlsConfig, TlsError};

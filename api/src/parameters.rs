@@ -10,12 +10,15 @@ use crate::problem::Problem;
 /// Allows the parameter `wait` to be `false`: the work may become a job.
 pub(crate) const WAIT_OR_NOT: &str = "wait?";
 
+/// The time that a request has, which every path takes.
+pub(crate) const TIMEOUT: &str = "timeout";
+
 /// The parameters of one request.
 #[derive(Debug)]
 pub(crate) struct Parameters(Vec<(String, String)>);
 
 impl Parameters {
-    /// Reads a query string that may have the parameters `allowed`. `wait` may be `false` where it is allowed as
+    /// Reads a query string that may have the parameters `allowed`, and `timeout`. `wait` may be `false` where it is allowed as
     /// [`WAIT_OR_NOT`].
     pub(crate) fn parse(text: &str, allowed: &[&str]) -> Result<Parameters, Problem> {
         let pairs = web::Query::<Vec<(String, String)>>::from_query(text)
@@ -23,8 +26,9 @@ impl Parameters {
             .into_inner();
         for (place, (name, _)) in pairs.iter().enumerate() {
             let names: Vec<&str> = allowed.iter().map(|name| name.trim_end_matches('?')).collect();
-            if !names.contains(&name.as_str()) {
-                let known = if names.is_empty() { "none".to_owned() } else { names.join(", ") };
+            if name != TIMEOUT && !names.contains(&name.as_str()) {
+                let others = names.iter().filter(|known| **known != TIMEOUT);
+                let known = others.copied().chain([TIMEOUT]).collect::<Vec<_>>().join(", ");
                 let detail = format!("the parameter `{name}` is not known here, wanted {known}");
                 return Err(Problem::new(UNKNOWN_PARAMETER, detail).in_parameter(name).wanted(known));
             }

@@ -35,6 +35,8 @@ pub(crate) struct Problem {
     fault: Option<Box<Fault>>,
     retry_after_seconds: Option<u32>,
     allow: Option<Box<str>>,
+    /// Whether 401 has to say how a key is sent.
+    is_unauthenticated: bool,
     /// The numbers a refusal follows from.
     verdict: Option<Box<Value>>,
 }
@@ -71,7 +73,16 @@ struct Members<'a> {
 impl Problem {
     pub(crate) fn new(code: Code, detail: impl Into<String>) -> Problem {
         let (status, detail) = (code.status, detail.into());
-        Problem { code, status, detail, fault: None, retry_after_seconds: None, allow: None, verdict: None }
+        Problem {
+            code,
+            status,
+            detail,
+            fault: None,
+            retry_after_seconds: None,
+            allow: None,
+            is_unauthenticated: false,
+            verdict: None,
+        }
     }
 
     /// Says where in the body.
@@ -112,6 +123,12 @@ impl Problem {
     /// The methods there are, as 405 has to say.
     pub(crate) fn allow(mut self, methods: &str) -> Problem {
         self.allow = Some(methods.into());
+        self
+    }
+
+    /// Says how a key is sent, as 401 has to.
+    pub(crate) fn authenticate(mut self) -> Problem {
+        self.is_unauthenticated = true;
         self
     }
 
@@ -159,6 +176,9 @@ impl Problem {
         }
         if let Some(methods) = &self.allow {
             response.insert_header((header::ALLOW, methods.as_ref()));
+        }
+        if self.is_unauthenticated {
+            response.insert_header((header::WWW_AUTHENTICATE, "Bearer"));
         }
         let body = serde_json::to_vec(&self.members()).expect("text and numbers always have a JSON form");
         response.insert_header((header::CONTENT_TYPE, MEDIA_TYPE)).body(body)

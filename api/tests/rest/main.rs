@@ -1,5 +1,6 @@
 //! The REST edge over real sockets: a server on a free port, a data directory of its own, HTTP.
 
+mod admission;
 mod backups;
 mod choices;
 mod client;
@@ -9,3 +10,5 @@ mod jobs;
 mod life;
 mod live;
 mod refusals;
+mod security;
+mod tls;
