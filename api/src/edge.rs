@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use actix_web::web;
 use dehub_backup::Repository;
-use dehub_index::{Catalogue, CatalogueError, Collection, FitProgress, GraphBuild, Name};
+use dehub_index::{Catalogue, CatalogueError, Collection, FitProgress, GraphBuild, Name, WriteError};
 use dehub_query::calibrate_if_due;
 use serde_json::Value;
 
@@ -337,6 +337,10 @@ fn build_graphs(claim: &Claim, collection: &Collection) -> bool {
                 }
             },
             Ok(GraphBuild::Built { nodes }) => tracing::info!(collection_name, nodes, "graph built"),
+            Err(WriteError::Interrupted) => {
+                tracing::info!(collection_name, "the graph is built another time: the server stops");
+                return false;
+            }
             Err(error) => {
                 tracing::error!(collection_name, %error, "the graph was not built; searches stay exact");
                 return false;

@@ -334,6 +334,7 @@ impl Server {
         });
         served.map_err(ServeError::Run)?;
         self.jobs.stop();
+        self.catalogue.open_ones().values().for_each(|collection| collection.stop_freezing());
         drop(upkeep);
         drop(flusher);
         drop(self.catalogue);
