@@ -18,15 +18,18 @@ use flate2::write::GzEncoder;
 use serde::Serialize;
 use serde_json::{Map, Value};
 
+use crate::admission::Due;
 use crate::bodies::{Accepted, Content, Form, LineBatch, Media, RowSink, Rows, UNFOLDED_MAX, packs};
 use crate::decode;
 use crate::download::Download;
 use crate::edge::Edge;
 use crate::errors::{self, BAD_PATH, INTERNAL, INVALID_NAME};
+use crate::guard::{self, Caller};
 use crate::live::Watched;
-use crate::parameters::Parameters;
+use crate::parameters::{Parameters, TIMEOUT};
 use crate::problem::Problem;
 use crate::receive::{self, Body, LineStream};
+use crate::routes::Access;
 
 /// How long a request waits for a collection that is being opened if it does not say: as long as clients do.
 const OPEN_WITHIN: Duration = Duration::from_secs(30);
@@ -51,12 +54,16 @@ pub(crate) struct Task {
     started: Instant,
     edge: Arc<Edge>,
     segments: HashMap<String, String>,
+    /// Who asks, by the key.
+    caller: Caller,
     /// Who asks, as far as the connection tells.
     pub(crate) client: Option<IpAddr>,
     /// What it takes as an answer.
     pub(crate) accepted: Accepted,
     /// The parameters of the query string.
     pub(crate) parameters: Parameters,
+    /// The time it has, from its arrival.
+    limit: Duration,
 }
 
 /// The body of an answer, and whether the work it is about is complete: 200 or 202.
@@ -159,7 +166,8 @@ impl Call {
         if let Err(problem) = self.wait_until_open(&task).await {
             return problem.response();
         }
-        self.finish(move || work(task)).await
+        let due = task.due();
+        self.finish(due, move || work(task)).await
     }
 
     /// Answers a request with a JSON body.
@@ -172,6 +180,7 @@ impl Call {
             Ok(received) => received,
             Err(response) => return response,
         };
+        let due = task.due();
         let decoded = move || {
             let Body { bytes, share, .. } = received;
             let value = decode::body(&bytes)?;
@@ -180,7 +189,7 @@ impl Call {
             drop(share);
             outcome
         };
-        self.finish(decoded).await
+        self.finish(due, decoded).await
     }
 
     /// Answers a request whose body has one of the types of lists, all of it at once. The last argument of `work` is
@@ -194,7 +203,7 @@ impl Call {
             Ok(received) => received,
             Err(response) => return response,
         };
-        let unfolded_max = self.unfolded_max();
+        let (due, unfolded_max) = (task.due(), self.unfolded_max());
         let decoded = move || {
             let Body { media, bytes, share } = received;
             let content = match media {
@@ -207,7 +216,7 @@ impl Call {
             drop(share);
             outcome
         };
-        self.finish(decoded).await
+        self.finish(due, decoded).await
     }
 
     /// Answers a request whose body is a list of rows to be written: JSON is left to `work`, rows in other forms go to
@@ -224,7 +233,7 @@ impl Call {
             Ok(Media::Lines) => {
                 let allowed = [allowed, S::PARAMETERS].concat();
                 return match self.write_lines::<S>(&allowed).await {
-                    Ok(rows) => self.finish(move || rows.reply()).await,
+                    Ok(rows) => self.finish(self.due_now(), move || rows.reply()).await,
                     Err(problem) => problem.response(),
                 };
             }
@@ -235,7 +244,7 @@ impl Call {
             Ok(received) => received,
             Err(response) => return response,
         };
-        let unfolded_max = self.unfolded_max();
+        let (due, unfolded_max) = (task.due(), self.unfolded_max());
         let written = move || {
             let Body { bytes, share, .. } = received;
             let mut rows = Rows::<S>::begin(task)?;
@@ -244,7 +253,7 @@ impl Call {
             drop(share);
             reply
         };
-        self.finish(written).await
+        self.finish(due, written).await
     }
 
     /// Writes the lines of the body as they arrive.
@@ -256,7 +265,7 @@ impl Call {
             self.edge.intake().admit(&self.request)?;
             let task = self.task(allowed)?;
             self.wait_until_open(&task).await?;
-            self.edge.run(move || Rows::<S>::begin(task)).await
+            self.edge.run(task.due(), move || Rows::<S>::begin(task)).await
         };
         let mut rows = match begun.await {
             Ok(rows) => rows,
@@ -273,7 +282,7 @@ impl Call {
                 drop(share);
                 written.map(|()| rows)
             };
-            rows = match self.edge.run(write).await {
+            rows = match self.edge.run(self.due_now(), write).await {
                 Ok(rows) => rows,
                 Err(problem) => return Err(stream.refuse(problem).await),
             };
@@ -299,13 +308,19 @@ impl Call {
         self.edge.body_limit_bytes().saturating_mul(UNFOLDED_MAX)
     }
 
+    /// The time that a part has of a body which is written part by part: that of a request, from now.
+    fn due_now(&self) -> Due {
+        Due::after(Instant::now(), self.edge.limits().timeout)
+    }
+
     /// Does the work on a thread that may block, and answers.
     async fn finish<A: Into<Answer> + Send + 'static>(
         &self,
+        due: Due,
         work: impl FnOnce() -> Result<A, Problem> + Send + 'static,
     ) -> HttpResponse {
         let takes_gzip = packs(self.request.headers());
-        respond(self.edge.run(move || work().map(|answer| answer.into().packed(takes_gzip))).await)
+        respond(self.edge.run(due, move || work().map(|answer| answer.into().packed(takes_gzip))).await)
     }
 
     /// As [`Call::answer_body`], where a request without a body stands for `{}`.
@@ -330,7 +345,7 @@ impl Call {
         work: impl FnOnce(Task) -> Result<Download, Problem> + Send + 'static,
     ) -> HttpResponse {
         let found = match self.task(&[]) {
-            Ok(task) => self.edge.run(move || work(task)).await,
+            Ok(task) => self.edge.run(task.due(), move || work(task)).await,
             Err(problem) => Err(problem),
         };
         found.map_or_else(|problem| problem.response(), Download::response)
@@ -340,6 +355,11 @@ impl Call {
     pub(crate) async fn refuse(mut self, problem: Problem) -> HttpResponse {
         receive::discard(self.payload.take(), &self.edge).await;
         problem.response()
+    }
+
+    /// Whether it may be asked by whoever asks. Handlers of the table's routes need not look: it was looked before.
+    pub(crate) fn check(&self, access: Access) -> Result<(), Problem> {
+        guard::check(&self.request, access)
     }
 
     /// The method and the path, for a message.
@@ -354,7 +374,7 @@ impl Call {
         let Some(name) = (is_named && self.needs_open).then(|| task.name("collection").ok()).flatten() else {
             return Ok(());
         };
-        let limit = task.parameters.seconds("timeout")?.unwrap_or(OPEN_WITHIN);
+        let limit = task.parameters.seconds(TIMEOUT)?.unwrap_or(OPEN_WITHIN);
         let Ok(mut state) = self.edge.catalogue().begin(&name) else { return Ok(()) };
         while !matches!(state, CollectionState::Open | CollectionState::Failed { .. }) {
             let left = limit.saturating_sub(self.started.elapsed());
@@ -372,11 +392,7 @@ impl Call {
     }
 
     fn task(&self, allowed: &[&str]) -> Result<Task, Problem> {
-        let info = self.request.match_info();
-        let decoded: Vec<String> =
-            info.load().map_err(|error| Problem::new(BAD_PATH, format!("the path: {error}")))?;
-        let mut segments: HashMap<String, String> =
-            info.iter().map(|(name, _)| name.to_owned()).zip(decoded).collect();
+        let mut segments = segments(&self.request)?;
         let parameters = Parameters::parse(self.request.query_string(), allowed)?;
         let edge = self.edge.clone().into_inner();
         if self.takes_alias
@@ -388,8 +404,18 @@ impl Call {
         }
         let client = self.request.peer_addr().map(|address| address.ip());
         let accepted = Accepted::new(self.request.headers());
-        Ok(Task { started: self.started, edge, segments, client, accepted, parameters })
+        let limit = parameters.seconds(TIMEOUT)?.unwrap_or(edge.limits().timeout);
+        let caller = Caller::of(&self.request);
+        Ok(Task { started: self.started, edge, segments, caller, client, accepted, parameters, limit })
     }
+}
+
+/// The variable segments of a path by their names, decoded.
+pub(crate) fn segments(request: &HttpRequest) -> Result<HashMap<String, String>, Problem> {
+    let info = request.match_info();
+    let decoded: Vec<String> =
+        info.load().map_err(|error| Problem::new(BAD_PATH, format!("the path: {error}")))?;
+    Ok(info.iter().map(|(name, _)| name.to_owned()).zip(decoded).collect())
 }
 
 impl Task {
@@ -414,10 +440,20 @@ impl Task {
         self.segment(name).parse().map_err(refused)
     }
 
-    /// When the answer must be there: the time of the parameter `timeout` after the request arrived.
+    /// When the answer of a search must be there: the time of the parameter `timeout`, or else the server's, after the
+    /// request arrived.
     pub(crate) fn deadline(&self) -> Result<Option<Deadline>, Problem> {
-        let limit = self.parameters.seconds("timeout")?;
-        Ok(limit.map(|limit| Deadline::after(self.started, limit)))
+        Ok(Some(Deadline::after(self.started, self.limit)))
+    }
+
+    /// When it must have come to the engine.
+    fn due(&self) -> Due {
+        Due::after(self.started, self.limit)
+    }
+
+    /// Whether who asks may read this collection, and so see it in lists.
+    pub(crate) fn may_read(&self, collection: &Name) -> bool {
+        self.caller.may_read(collection.as_str())
     }
 
     /// The collection that the path names.

@@ -196,7 +196,8 @@ impl SegmentReply {
 pub(crate) async fn list(call: Call) -> HttpResponse {
     call.answer(&[], |task| {
         let names = task.edge().catalogue().names().map_err(|error| errors::catalogue(&error))?;
-        let collections = names.into_iter().map(|name| Named { name: name.into() }).collect();
+        let visible = names.into_iter().filter(|name| task.may_read(name));
+        let collections = visible.map(|name| Named { name: name.into() }).collect();
         task.reply(&Listed { collections })
     })
     .await

@@ -22,6 +22,10 @@ pub(crate) const BAD_TABLE: Code =
     Code::new(400, "bad_table", "The body is no Arrow stream or Parquet file that can be read");
 pub(crate) const BAD_COMPRESSION: Code = Code::new(400, "bad_compression", "The body cannot be decompressed");
 
+pub(crate) const UNAUTHENTICATED: Code =
+    Code::new(401, "unauthenticated", "There is no key, or an unknown one");
+pub(crate) const FORBIDDEN: Code = Code::new(403, "forbidden", "The key may not do this");
+
 pub(crate) const UNKNOWN_PATH: Code = Code::new(404, "unknown_path", "There is nothing at this path");
 pub(crate) const UNKNOWN_COLLECTION: Code = Code::new(404, "unknown_collection", "No such collection");
 pub(crate) const UNKNOWN_POINT: Code = Code::new(404, "unknown_point", "No such point");

@@ -10,13 +10,16 @@ use crate::problem::Problem;
 /// Allows the parameter `wait` to make the work a job.
 pub(crate) const WAIT_OR_NOT: &str = "wait?";
 
+/// The time that a request has, which every path takes.
+pub(crate) const TIMEOUT: &str = "timeout";
+
 /// The parameters of one request.
 #[derive(Debug)]
 pub(crate) struct Parameters(Vec<(String, String)>);
 
 impl Parameters {
-    /// Reads a query string that may have the parameters `allowed`. Only where `wait` is allowed as [`WAIT_OR_NOT`]
-    /// does `false` make a difference.
+    /// Reads a query string that may have the parameters `allowed`, and `timeout`. Only where `wait` is allowed as
+    /// [`WAIT_OR_NOT`] does `false` make a difference.
     pub(crate) fn parse(text: &str, allowed: &[&str]) -> Result<Parameters, Problem> {
         let pairs = web::Query::<Vec<(String, String)>>::from_query(text)
             .map_err(|error| Problem::new(INVALID_VALUE, format!("the query string: {error}")))?
@@ -24,8 +27,9 @@ impl Parameters {
         for (place, (name, _)) in pairs.iter().enumerate() {
             let names: Vec<&str> = allowed.iter().map(|name| name.trim_end_matches('?')).collect();
             let is_ordering = name == "ordering" && names.contains(&"wait");
-            if !names.contains(&name.as_str()) && !is_ordering {
-                let known = if names.is_empty() { "none".to_owned() } else { names.join(", ") };
+            if name != TIMEOUT && !names.contains(&name.as_str()) && !is_ordering {
+                let others = names.iter().filter(|known| **known != TIMEOUT);
+                let known = others.copied().chain([TIMEOUT]).collect::<Vec<_>>().join(", ");
                 let detail = format!("the parameter `{name}` is not known here, wanted {known}");
                 return Err(Problem::new(UNKNOWN_PARAMETER, detail).in_parameter(name).wanted(known));
             }

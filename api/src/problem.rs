@@ -37,6 +37,8 @@ pub(crate) struct Problem {
     allow: Option<Box<str>>,
     /// The rows of the body that were stored before.
     stored: usize,
+    /// Whether 401 has to say how a key is sent.
+    is_unauthenticated: bool,
     /// The numbers a refusal follows from.
     verdict: Option<Box<Value>>,
 }
@@ -86,6 +88,7 @@ impl Problem {
             retry_after_seconds: None,
             allow: None,
             stored: 0,
+            is_unauthenticated: false,
             verdict: None,
         }
     }
@@ -161,6 +164,12 @@ impl Problem {
         self
     }
 
+    /// Says how a key is sent, as 401 has to.
+    pub(crate) fn authenticate(mut self) -> Problem {
+        self.is_unauthenticated = true;
+        self
+    }
+
     /// The numbers it follows from, as a member of their own.
     pub(crate) fn verdict(mut self, verdict: Value) -> Problem {
         self.verdict = Some(Box::new(verdict));
@@ -206,6 +215,9 @@ impl Problem {
         }
         if let Some(methods) = &self.allow {
             response.insert_header((header::ALLOW, methods.as_ref()));
+        }
+        if self.is_unauthenticated {
+            response.insert_header((header::WWW_AUTHENTICATE, "Bearer"));
         }
         let body = serde_json::to_vec(&self.members()).expect("text and numbers always have a JSON form");
         response.insert_header((header::CONTENT_TYPE, MEDIA_TYPE)).body(body)

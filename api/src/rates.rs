@@ -10,11 +10,12 @@ use governor::state::keyed::HashMapStateStore;
 use governor::{Quota, RateLimiter};
 
 use crate::errors::RATE_LIMITED;
+use crate::guard::Caller;
 use crate::problem::Problem;
 use crate::routes;
 
 /// How long a body may take unless it is said: the largest one at a megabit a second.
-const BODY_SECONDS: Duration = Duration::from_secs(300);
+pub const BODY_TIMEOUT: Duration = Duration::from_secs(300);
 
 /// Clients whose rates are known at a time; all others share one.
 const CLIENTS_MAX: usize = 65_536;
@@ -36,13 +37,13 @@ pub(crate) struct Intake {
 
 impl Default for Intake {
     fn default() -> Intake {
-        Intake { body_time: BODY_SECONDS, rates: None }
+        Intake { body_time: BODY_TIMEOUT, rates: None }
     }
 }
 
 impl Intake {
-    pub(crate) fn new(body_time: Option<Duration>, rate: Option<RateLimit>) -> Intake {
-        Intake { body_time: body_time.unwrap_or(BODY_SECONDS), rates: rate.map(Rates::new) }
+    pub(crate) fn new(body_time: Duration, rate: Option<RateLimit>) -> Intake {
+        Intake { body_time, rates: rate.map(Rates::new) }
     }
 
     /// How long a body may take to arrive.
@@ -58,8 +59,12 @@ impl Intake {
     }
 }
 
-/// Who a request is counted for: the address of the connection. An IPv6 network of 64 bits is one client.
+/// Who a request is counted for: the name of the key, or else the address of the connection. An IPv6 network of 64
+/// bits is one client.
 fn client(request: &HttpRequest) -> String {
+    if let Some(name) = Caller::of(request).name() {
+        return format!("key {name}");
+    }
     match request.peer_addr().map(|address| address.ip()) {
         Some(IpAddr::V4(address)) => address.to_string(),
         Some(IpAddr::V6(address)) => format!("{:x?}", &address.segments()[..4]),

@@ -1,12 +1,15 @@
 //! The paths, the methods each takes, and who may use them.
 
+use std::rc::Rc;
 use std::sync::Arc;
 
+use actix_web::dev::HttpServiceFactory;
 use actix_web::http::Method;
 use actix_web::{FromRequest, Handler, HttpResponse, Resource, Route, web};
 
 use crate::call::Call;
 use crate::errors::{UNKNOWN_PATH, WRONG_METHOD};
+use crate::guard;
 use crate::problem::Problem;
 use crate::routes::Access::{Manage, Public, Read, Write};
 use crate::{
@@ -16,7 +19,7 @@ use crate::{
 
 /// Who may ask.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Access {
+pub enum Access {
     /// Everybody.
     Public,
     /// Who may read the collection.
@@ -25,6 +28,17 @@ pub(crate) enum Access {
     Write,
     /// Who may make, remove and back up collections, and steer the server.
     Manage,
+}
+
+impl Access {
+    /// What is done with a collection, for a message.
+    pub(crate) fn verb(self) -> &'static str {
+        match self {
+            Public | Read => "read",
+            Write => "write to",
+            Manage => "manage",
+        }
+    }
 }
 
 /// A path, and the methods it takes.
@@ -42,17 +56,21 @@ struct Entry {
 
 /// A method of a path, and who may use it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Listed {
-    pub(crate) method: Method,
-    pub(crate) pattern: &'static str,
-    pub(crate) access: Access,
+pub struct Listed {
+    /// The method.
+    pub method: String,
+    /// The path, with its variable segments in braces.
+    pub pattern: &'static str,
+    /// Who may use it.
+    pub access: Access,
 }
 
 /// Every method of every path.
-pub(crate) fn list() -> Vec<Listed> {
+pub fn list() -> Vec<Listed> {
     let of = |path: Path| {
         let pattern = path.pattern;
-        let listed = move |Entry { method, access, .. }: Entry| Listed { method, pattern, access };
+        let listed =
+            move |Entry { method, access, .. }: Entry| Listed { method: method.to_string(), pattern, access };
         path.entries.into_iter().map(listed)
     };
     table().into_iter().flat_map(of).collect()
@@ -224,14 +242,19 @@ fn delete<F: Handler<A, Output = HttpResponse>, A: FromRequest + 'static>(
 }
 
 impl Path {
-    /// Takes its methods, and refuses all others.
-    fn resource(self) -> Resource {
+    /// Takes its methods, and refuses all others; from who may ask.
+    fn resource(self) -> impl HttpServiceFactory + 'static {
+        let rights = self.entries.iter().map(|entry| (entry.method.clone(), entry.access));
+        let rights: Rc<[(Method, Access)]> = rights.collect();
         let mut methods: Vec<&str> = self.entries.iter().map(|entry| entry.method.as_str()).collect();
         methods.sort_unstable();
         let methods: Arc<str> = methods.join(", ").into();
         let refuse = move |call: Call| wrong_method(call, Arc::clone(&methods));
         let routes = self.entries.into_iter().map(|entry| entry.route);
-        routes.fold(web::resource(self.pattern), Resource::route).default_service(web::to(refuse))
+        routes
+            .fold(web::resource(self.pattern), Resource::route)
+            .default_service(web::to(refuse))
+            .wrap_fn(move |request, service| guard::admitted(&rights, request, service))
     }
 }
 
@@ -246,6 +269,9 @@ async fn wrong_method(call: Call, methods: Arc<str>) -> HttpResponse {
 
 async fn unknown_path(call: Call) -> HttpResponse {
     let (method, path) = call.asked_for();
+    if let Err(problem) = call.check(Manage) {
+        return call.refuse(problem).await;
+    }
     if let Some(problem) = missing::refusal(&method, &path) {
         return call.refuse(problem).await;
     }

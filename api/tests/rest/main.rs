@@ -1,5 +1,6 @@
 //! The REST edge over real sockets: a server on a free port, a data directory of its own, HTTP.
 
+mod admission;
 mod aliases;
 mod backups;
 mod bodies;
@@ -14,4 +15,6 @@ mod live;
 mod qdrant;
 mod raw;
 mod refusals;
+mod security;
 mod snapshots;
+mod tls;

@@ -18,7 +18,9 @@ pub(crate) mod freeze;
 pub(crate) mod hubs;
 pub(crate) mod import;
 pub(crate) mod info;
+pub(crate) mod key;
 pub(crate) mod live;
+pub(crate) mod ping;
 pub(crate) mod quarantine;
 pub(crate) mod restore;
 pub(crate) mod rewrite;
@@ -56,6 +58,8 @@ pub(crate) enum Outcome {
     SomeRefused,
     /// Something is not as it should be, and was listed.
     NotWhole,
+    /// The settings are wrong, and it was told how.
+    WrongSettings,
 }
 
 impl Context {
