@@ -52,6 +52,8 @@ pub(crate) struct Call {
 /// What work on behalf of a request has at hand.
 pub(crate) struct Task {
     started: Instant,
+    /// When all of the request was there.
+    received: Instant,
     edge: Arc<Edge>,
     segments: HashMap<String, String>,
     /// Who asks, by the key.
@@ -62,7 +64,7 @@ pub(crate) struct Task {
     pub(crate) accepted: Accepted,
     /// The parameters of the query string.
     pub(crate) parameters: Parameters,
-    /// The time it has, from its arrival.
+    /// The time it has, from when all of it was there.
     limit: Duration,
 }
 
@@ -406,7 +408,8 @@ impl Call {
         let accepted = Accepted::new(self.request.headers());
         let limit = parameters.seconds(TIMEOUT)?.unwrap_or(edge.limits().timeout);
         let caller = Caller::of(&self.request);
-        Ok(Task { started: self.started, edge, segments, caller, client, accepted, parameters, limit })
+        let (started, received) = (self.started, Instant::now());
+        Ok(Task { started, received, edge, segments, caller, client, accepted, parameters, limit })
     }
 }
 
@@ -440,15 +443,15 @@ impl Task {
         self.segment(name).parse().map_err(refused)
     }
 
-    /// When the answer of a search must be there: the time of the parameter `timeout`, or else the server's, after the
-    /// request arrived.
+    /// When the answer of a search must be there: the time of the parameter `timeout`, or else the server's, after
+    /// all of the request was there.
     pub(crate) fn deadline(&self) -> Result<Option<Deadline>, Problem> {
-        Ok(Some(Deadline::after(self.started, self.limit)))
+        Ok(Some(Deadline::after(self.received, self.limit)))
     }
 
     /// When it must have come to the engine.
     fn due(&self) -> Due {
-        Due::after(self.started, self.limit)
+        Due::after(self.received, self.limit)
     }
 
     /// Whether who asks may read this collection, and so see it in lists.

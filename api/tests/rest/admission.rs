@@ -10,10 +10,10 @@ use std::time::{Duration, Instant};
 
 use dehub_api::{Limits, Server, ServerConfig};
 use dehub_index::Catalogue;
-use serde_json::json;
+use serde_json::{Value, json};
 use tempfile::tempdir;
 
-use crate::client::{Served, config};
+use crate::client::{Served, config, numbers};
 
 fn limited(limits: Limits) -> ServerConfig {
     ServerConfig { limits, ..config() }
@@ -152,4 +152,31 @@ fn a_server_that_was_asked_to_stop_is_not_ready() {
     // The server may have closed the connection before the second request was whole; it never says that it is ready.
     assert!(!rest.contains("HTTP/1.1 200"), "{rest}");
     serving.join().expect("no panic").expect("it ends well");
+}
+
+#[test]
+fn a_search_is_ended_when_its_time_is_up() {
+    let folder = tempdir().expect("a folder");
+    let served = Served::start(folder.path());
+    served.did("PUT", "/collections/x", &json!({"vectors": {"size": 64, "distance": "Dot"}}));
+    let vectors: Vec<Vec<f64>> = numbers(1, 4000 * 64).chunks(64).map(<[f64]>::to_vec).collect();
+    let ids: Vec<usize> = (0..vectors.len()).collect();
+    served.did("PUT", "/collections/x/points", &json!({"batch": {"ids": ids, "vectors": vectors}}));
+    let search = |query: &Vec<f64>| json!({"query": query, "limit": 100, "params": {"exact": true}});
+    let searches: Vec<Value> = vectors[..100].iter().map(search).collect();
+    let batch = json!({"searches": searches});
+    // From less than it takes to get a thread to more than the searches need.
+    let timeouts = (0..40).map(|power| 1e-6 * 1.5_f64.powi(power));
+    let codes: Vec<(u16, String)> = timeouts
+        .map(|timeout| {
+            let path = format!("/collections/x/points/query/batch?timeout={timeout}");
+            let reply = served.json("POST", &path, &batch);
+            (reply.status, reply.body["code"].as_str().unwrap_or_default().to_owned())
+        })
+        .collect();
+    let known = [(503, "overloaded"), (408, "search_timeout"), (200, "")];
+    for (status, code) in &codes {
+        assert!(known.contains(&(*status, code.as_str())), "{codes:?}");
+    }
+    assert!(known.iter().all(|known| codes.iter().any(|(status, _)| *status == known.0)), "{codes:?}");
 }

@@ -344,7 +344,7 @@ fn trickle(mut stream: TcpStream, media: &str) -> Option<Answer> {
 #[test]
 fn a_slow_client_is_told_so_and_stops_nobody() {
     let folder = tempdir().expect("a folder");
-    let within = Some(Duration::from_millis(600));
+    let within = Duration::from_millis(600);
     let served = Served::start_with(folder.path(), &ServerConfig { body_time: within, ..config() });
     fill(&served);
     let before = state(&served);

@@ -290,8 +290,9 @@ fn the_one_file_of_an_earlier_version_is_removed() {
 
 #[test]
 fn a_freeze_that_is_stopped_changes_nothing_and_is_made_when_the_collection_is_opened_again() {
-    let mut home = home(40, 9);
-    home.upsert(&points(40, &Numbers(10).vectors(400, DIM)));
+    let mut home = Home::new(config_with_graph(DIM, Metric::Cosine));
+    home.upsert(&points(0, &Numbers(9).vectors(440, DIM)));
+    assert!(home.collection().is_graph_due());
     let before = (home.snapshot().sequence(), home.snapshot().gallery().graph_nodes);
     home.collection().stop_freezing();
     for outcome in [home.collection().freeze(), home.collection().build_graph_if_due()] {
