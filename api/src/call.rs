@@ -2,17 +2,23 @@
 
 use std::collections::HashMap;
 use std::future::{Ready, ready};
+use std::io::Write;
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use actix_web::dev::Payload;
 use actix_web::error::ErrorInternalServerError;
+use actix_web::http::header;
 use actix_web::{FromRequest, HttpRequest, HttpResponse, rt, web};
+use dehub_format::TableFormat;
 use dehub_index::{Collection, CollectionState, Deadline, Name};
+use flate2::Compression;
+use flate2::write::GzEncoder;
 use serde::Serialize;
 use serde_json::{Map, Value};
 
+use crate::bodies::{Accepted, Content, Form, LineBatch, Media, RowSink, Rows, UNFOLDED_MAX, packs};
 use crate::decode;
 use crate::download::Download;
 use crate::edge::Edge;
@@ -20,7 +26,7 @@ use crate::errors::{self, BAD_PATH, INTERNAL, INVALID_NAME};
 use crate::live::Watched;
 use crate::parameters::Parameters;
 use crate::problem::Problem;
-use crate::receive::{self, Body};
+use crate::receive::{self, Body, LineStream};
 
 /// How long a request waits for a collection that is being opened if it does not say: as long as clients do.
 const OPEN_WITHIN: Duration = Duration::from_secs(30);
@@ -47,6 +53,8 @@ pub(crate) struct Task {
     segments: HashMap<String, String>,
     /// Who asks, as far as the connection tells.
     pub(crate) client: Option<IpAddr>,
+    /// What it takes as an answer.
+    pub(crate) accepted: Accepted,
     /// The parameters of the query string.
     pub(crate) parameters: Parameters,
 }
@@ -55,18 +63,41 @@ pub(crate) struct Task {
 pub(crate) struct Answer {
     body: Vec<u8>,
     is_complete: bool,
+    form: Form,
+    /// Whether the body is packed with gzip.
+    is_packed: bool,
 }
+
+/// An answer of so many bytes is packed if the client takes that; a page of hits is smaller.
+const PACKED_BYTES_MIN: usize = 8 * 1024;
 
 impl Answer {
     /// The answer when the work has only begun.
     pub(crate) fn accepted(body: Vec<u8>) -> Answer {
-        Answer { body, is_complete: false }
+        Answer { is_complete: false, ..Answer::from(body) }
+    }
+
+    /// An Arrow stream.
+    pub(crate) fn arrow(body: Vec<u8>) -> Answer {
+        Answer { form: Form::Arrow, ..Answer::from(body) }
+    }
+
+    /// The same, packed if it is large and the client takes that.
+    fn packed(self, takes_gzip: bool) -> Answer {
+        if !takes_gzip || self.body.len() < PACKED_BYTES_MIN {
+            return self;
+        }
+        let mut encoder = GzEncoder::new(Vec::new(), Compression::fast());
+        match encoder.write_all(&self.body).and_then(|()| encoder.finish()) {
+            Ok(body) => Answer { body, is_packed: true, ..self },
+            Err(_) => self,
+        }
     }
 }
 
 impl From<Vec<u8>> for Answer {
     fn from(body: Vec<u8>) -> Answer {
-        Answer { body, is_complete: true }
+        Answer { body, is_complete: true, form: Form::Json, is_packed: false }
     }
 }
 
@@ -118,6 +149,9 @@ impl Call {
         allowed: &[&str],
         work: impl FnOnce(Task) -> Result<A, Problem> + Send + 'static,
     ) -> HttpResponse {
+        if let Err(problem) = self.edge.intake().admit(&self.request) {
+            return problem.response();
+        }
         let task = match self.task(allowed) {
             Ok(task) => task,
             Err(problem) => return problem.response(),
@@ -125,7 +159,7 @@ impl Call {
         if let Err(problem) = self.wait_until_open(&task).await {
             return problem.response();
         }
-        respond(self.edge.run(move || work(task)).await)
+        self.finish(move || work(task)).await
     }
 
     /// Answers a request with a JSON body.
@@ -134,27 +168,144 @@ impl Call {
         allowed: &[&str],
         work: impl FnOnce(Task, Value) -> Result<A, Problem> + Send + 'static,
     ) -> HttpResponse {
-        let payload = self.payload.take();
-        let body = match receive::receive(&self.request, payload, &self.edge).await {
-            Ok(body) => body,
-            Err(problem) => return problem.response(),
+        let (received, task) = match self.received(allowed, &[Media::Json]).await {
+            Ok(received) => received,
+            Err(response) => return response,
         };
-        let task = match self.task(allowed) {
-            Ok(task) => task,
-            Err(problem) => return problem.response(),
-        };
-        if let Err(problem) = self.wait_until_open(&task).await {
-            return problem.response();
-        }
         let decoded = move || {
-            let Body { bytes, share } = body;
+            let Body { bytes, share, .. } = received;
             let value = decode::body(&bytes)?;
             drop(bytes);
             let outcome = work(task, value);
             drop(share);
             outcome
         };
-        respond(self.edge.run(decoded).await)
+        self.finish(decoded).await
+    }
+
+    /// Answers a request whose body has one of the types of lists, all of it at once. The last argument of `work` is
+    /// how much a table may take.
+    pub(crate) async fn answer_content<A: Into<Answer> + Send + 'static>(
+        mut self,
+        allowed: &[&str],
+        work: impl FnOnce(Task, Content, usize) -> Result<A, Problem> + Send + 'static,
+    ) -> HttpResponse {
+        let (received, task) = match self.received(allowed, &Media::ALL).await {
+            Ok(received) => received,
+            Err(response) => return response,
+        };
+        let unfolded_max = self.unfolded_max();
+        let decoded = move || {
+            let Body { media, bytes, share } = received;
+            let content = match media {
+                Media::Json => Content::Json(decode::body(&bytes)?),
+                Media::Lines => Content::Lines(LineBatch::of(bytes)),
+                Media::Arrow => Content::Table(TableFormat::ArrowStream, bytes),
+                Media::Parquet => Content::Table(TableFormat::Parquet, bytes),
+            };
+            let outcome = work(task, content, unfolded_max);
+            drop(share);
+            outcome
+        };
+        self.finish(decoded).await
+    }
+
+    /// Answers a request whose body is a list of rows to be written: JSON is left to `work`, rows in other forms go to
+    /// a sink, batch by batch.
+    pub(crate) async fn answer_rows<S: RowSink, A: Into<Answer> + Send + 'static>(
+        mut self,
+        allowed: &[&str],
+        work: impl FnOnce(Task, Value) -> Result<A, Problem> + Send + 'static,
+    ) -> HttpResponse {
+        let format = match Media::of(self.request.headers(), &Media::ALL) {
+            Ok(Media::Json) => return self.answer_body(allowed, work).await,
+            Ok(Media::Arrow) => TableFormat::ArrowStream,
+            Ok(Media::Parquet) => TableFormat::Parquet,
+            Ok(Media::Lines) => {
+                let allowed = [allowed, S::PARAMETERS].concat();
+                return match self.write_lines::<S>(&allowed).await {
+                    Ok(rows) => self.finish(move || rows.reply()).await,
+                    Err(problem) => problem.response(),
+                };
+            }
+            Err(problem) => return self.refuse(problem).await,
+        };
+        let allowed = [allowed, S::PARAMETERS].concat();
+        let (received, task) = match self.received(&allowed, &Media::ALL).await {
+            Ok(received) => received,
+            Err(response) => return response,
+        };
+        let unfolded_max = self.unfolded_max();
+        let written = move || {
+            let Body { bytes, share, .. } = received;
+            let mut rows = Rows::<S>::begin(task)?;
+            rows.write_table(format, bytes, unfolded_max)?;
+            let reply = rows.reply();
+            drop(share);
+            reply
+        };
+        self.finish(written).await
+    }
+
+    /// Writes the lines of the body as they arrive.
+    async fn write_lines<S: RowSink>(&mut self, allowed: &[&str]) -> Result<Rows<S>, Problem> {
+        let payload = self.payload.take();
+        let edge = self.edge.clone();
+        let mut stream = LineStream::new(&self.request, payload, &edge).await?;
+        let begun = async {
+            self.edge.intake().admit(&self.request)?;
+            let task = self.task(allowed)?;
+            self.wait_until_open(&task).await?;
+            self.edge.run(move || Rows::<S>::begin(task)).await
+        };
+        let mut rows = match begun.await {
+            Ok(rows) => rows,
+            Err(problem) => return Err(stream.refuse(problem).await),
+        };
+        loop {
+            let (batch, share) = match stream.next().await {
+                Ok(Some(batch)) => batch,
+                Ok(None) => return Ok(rows),
+                Err(problem) => return Err(stream.refuse(problem.stored(rows.stored())).await),
+            };
+            let write = move || {
+                let written = rows.write_lines(&batch);
+                drop(share);
+                written.map(|()| rows)
+            };
+            rows = match self.edge.run(write).await {
+                Ok(rows) => rows,
+                Err(problem) => return Err(stream.refuse(problem).await),
+            };
+        }
+    }
+
+    /// The body of one of these types, and what work has at hand.
+    async fn received(&mut self, allowed: &[&str], types: &[Media]) -> Result<(Body, Task), HttpResponse> {
+        let told = |problem: Problem| problem.response();
+        let payload = self.payload.take();
+        if let Err(problem) = self.edge.intake().admit(&self.request) {
+            receive::discard(payload, &self.edge).await;
+            return Err(told(problem));
+        }
+        let body = receive::receive(&self.request, payload, &self.edge, types).await.map_err(told)?;
+        let task = self.task(allowed).map_err(told)?;
+        self.wait_until_open(&task).await.map_err(told)?;
+        Ok((body, task))
+    }
+
+    /// How much the values of a table may take once they are decoded.
+    fn unfolded_max(&self) -> usize {
+        self.edge.body_limit_bytes().saturating_mul(UNFOLDED_MAX)
+    }
+
+    /// Does the work on a thread that may block, and answers.
+    async fn finish<A: Into<Answer> + Send + 'static>(
+        &self,
+        work: impl FnOnce() -> Result<A, Problem> + Send + 'static,
+    ) -> HttpResponse {
+        let takes_gzip = packs(self.request.headers());
+        respond(self.edge.run(move || work().map(|answer| answer.into().packed(takes_gzip))).await)
     }
 
     /// As [`Call::answer_body`], where a request without a body stands for `{}`.
@@ -187,7 +338,7 @@ impl Call {
 
     /// Answers with a refusal, whatever the body says.
     pub(crate) async fn refuse(mut self, problem: Problem) -> HttpResponse {
-        receive::discard(self.payload.take()).await;
+        receive::discard(self.payload.take(), &self.edge).await;
         problem.response()
     }
 
@@ -236,7 +387,8 @@ impl Call {
             *named = resolved.map_err(|error| errors::catalogue(&error))?.into();
         }
         let client = self.request.peer_addr().map(|address| address.ip());
-        Ok(Task { started: self.started, edge, segments, client, parameters })
+        let accepted = Accepted::new(self.request.headers());
+        Ok(Task { started: self.started, edge, segments, client, accepted, parameters })
     }
 }
 
@@ -301,11 +453,15 @@ pub(crate) fn to_json<T: Serialize>(answer: &T) -> Result<Vec<u8>, Problem> {
     serde_json::to_vec(answer).map_err(refused)
 }
 
-fn respond<A: Into<Answer>>(outcome: Result<A, Problem>) -> HttpResponse {
-    match outcome.map(Into::into) {
-        Ok(Answer { body, is_complete }) => {
+fn respond(outcome: Result<Answer, Problem>) -> HttpResponse {
+    match outcome {
+        Ok(Answer { body, is_complete, form, is_packed }) => {
             let mut response = if is_complete { HttpResponse::Ok() } else { HttpResponse::Accepted() };
-            response.content_type("application/json").body(body)
+            response.insert_header((header::VARY, "accept, accept-encoding"));
+            if is_packed {
+                response.insert_header((header::CONTENT_ENCODING, "gzip"));
+            }
+            response.content_type(form.media()).body(body)
         }
         Err(problem) => problem.response(),
     }

@@ -20,6 +20,7 @@ use crate::jobs::{Jobs, Kind, Purpose, Unfinished, unfinished};
 use crate::live::Live;
 use crate::metrics::Metrics;
 use crate::problem::Problem;
+use crate::rates::Intake;
 
 /// Requests that are with the engine or wait for one of its threads. One more is answered 503 at
 /// once: it would wait longer than its client does.
@@ -39,6 +40,7 @@ pub(crate) struct Edge {
     catalogue: Arc<Catalogue>,
     live: Arc<Live>,
     body_limit_bytes: usize,
+    intake: Intake,
     requests: Arc<Bound>,
     body_bytes: Arc<Bound>,
     /// Collections whose graph is being built by a thread of ours.
@@ -115,6 +117,7 @@ impl Edge {
             catalogue,
             live,
             body_limit_bytes,
+            intake: Intake::default(),
             requests: Bound::new(REQUESTS_MAX),
             body_bytes: Bound::new(body_limit_bytes.saturating_mul(BODIES_MAX)),
             building: Arc::default(),
@@ -129,6 +132,16 @@ impl Edge {
     /// The same, with a place for backups.
     pub(crate) fn with_backups(self, backups: Option<Arc<Repository>>) -> Edge {
         Edge { backups, ..self }
+    }
+
+    /// The same, with what is taken from clients.
+    pub(crate) fn with_intake(self, intake: Intake) -> Edge {
+        Edge { intake, ..self }
+    }
+
+    /// What is taken from clients.
+    pub(crate) fn intake(&self) -> &Intake {
+        &self.intake
     }
 
     pub(crate) fn backups(&self) -> Option<&Arc<Repository>> {

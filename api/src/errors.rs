@@ -17,6 +17,10 @@ use crate::queries::Asked;
 pub(crate) const BAD_JSON: Code = Code::new(400, "bad_json", "The body is not JSON");
 pub(crate) const BAD_PATH: Code = Code::new(400, "bad_path", "The path cannot be decoded");
 pub(crate) const BODY_INCOMPLETE: Code = Code::new(400, "body_incomplete", "The body was cut off");
+pub(crate) const TOO_DEEP: Code = Code::new(400, "too_deep", "The body nests too deep");
+pub(crate) const BAD_TABLE: Code =
+    Code::new(400, "bad_table", "The body is no Arrow stream or Parquet file that can be read");
+pub(crate) const BAD_COMPRESSION: Code = Code::new(400, "bad_compression", "The body cannot be decompressed");
 
 pub(crate) const UNKNOWN_PATH: Code = Code::new(404, "unknown_path", "There is nothing at this path");
 pub(crate) const UNKNOWN_COLLECTION: Code = Code::new(404, "unknown_collection", "No such collection");
@@ -54,7 +58,11 @@ pub(crate) const BODY_TOO_LARGE: Code = Code::new(413, "body_too_large", "The bo
 pub(crate) const WRITE_TOO_LARGE: Code =
     Code::new(413, "write_too_large", "The write is too large for one commit");
 pub(crate) const WRONG_CONTENT_TYPE: Code =
-    Code::new(415, "wrong_content_type", "The content type is not application/json");
+    Code::new(415, "wrong_content_type", "The content type is not one that is taken here");
+pub(crate) const WRONG_CONTENT_ENCODING: Code =
+    Code::new(415, "wrong_content_encoding", "The content encoding is not known");
+pub(crate) const NOT_ACCEPTABLE: Code =
+    Code::new(406, "not_acceptable", "The answer cannot have a type that is accepted");
 
 pub(crate) const UNKNOWN_FIELD: Code = Code::new(422, "unknown_field", "A field is not known");
 pub(crate) const UNKNOWN_PARAMETER: Code = Code::new(422, "unknown_parameter", "A parameter is not known");
@@ -67,7 +75,8 @@ pub(crate) const INVALID_NAME: Code = Code::new(422, "invalid_name", "A name can
 pub(crate) const INVALID_ID: Code = Code::new(422, "invalid_id", "An id cannot be used");
 pub(crate) const LENGTHS_DIFFER: Code = Code::new(422, "lengths_differ", "Lists differ in length");
 
-const DIMENSION_MISMATCH: Code = Code::new(422, "dimension_mismatch", "A vector has the wrong dimension");
+pub(crate) const DIMENSION_MISMATCH: Code =
+    Code::new(422, "dimension_mismatch", "A vector has the wrong dimension");
 pub(crate) const NOT_FINITE: Code = Code::new(422, "not_finite", "A number is not a finite 32-bit number");
 const ZERO_VECTOR: Code = Code::new(422, "zero_vector", "A vector has length 0");
 const VECTOR_TOO_LONG: Code = Code::new(422, "vector_too_long", "A vector's length is too large");
@@ -110,6 +119,7 @@ pub(crate) const OVERLOADED: Code = Code::new(503, "overloaded", "The server is 
 /// It is being opened, or closed for a moment.
 const NOT_OPEN: Code = Code::new(503, "collection_not_open", "The collection is not open yet");
 const DAMAGED: Code = Code::new(503, "collection_damaged", "The collection is damaged");
+pub(crate) const RATE_LIMITED: Code = Code::new(429, "rate_limited", "Too many requests of one client");
 const QUEUE_FULL: Code = Code::new(429, "queue_full", "Too many writes of the collection are under way");
 const WRITER_FAILED: Code =
     Code::new(503, "writer_failed", "The collection takes no writes since one failed");
@@ -132,6 +142,8 @@ pub(crate) enum Written<'a> {
     Batch,
     /// `{"points": [ids]}`
     Ids,
+    /// Rows of JSON lines or of a table, with the numbers they have in the body.
+    Rows(&'a [u64]),
     /// `{"vectors": […], "ids": […]}` of a bank.
     Bank,
     /// `{"from_gallery": true}` of a bank.
@@ -292,19 +304,16 @@ pub(crate) fn config(error: &ConfigError) -> Problem {
 
 /// An error of a write.
 pub(crate) fn write(error: &WriteError, written: &Written<'_>) -> Problem {
-    let new = |code| Problem::new(code, error.to_string());
+    let detail = || written.detail(error);
+    let new = |code| Problem::new(code, detail());
     match error {
-        WriteError::Vector { place, source, .. } => {
-            vector(source, error.to_string(), &written.vector(*place))
-        }
+        WriteError::Vector { place, source, .. } => vector(source, detail(), &written.vector(*place)),
         WriteError::DuplicateId { place, id, .. } => new(DUPLICATE_ID).at(written.id(*place)).found(id),
         WriteError::EntryExists { place, id, .. } => new(ENTRY_EXISTS).at(written.id(*place)).found(id),
         WriteError::TextTooLong { place, found, .. } => {
             new(TEXT_TOO_LONG).at(written.text(*place)).found(found)
         }
-        WriteError::Weight { place, found } => {
-            new(INVALID_WEIGHT).at(format_args!("/weights/{place}")).found(found)
-        }
+        WriteError::Weight { place, found } => new(INVALID_WEIGHT).at(written.weight(*place)).found(found),
         WriteError::Decay { parameter, found, wanted } => range(new(INVALID_VALUE), parameter, wanted, found),
         WriteError::Live { parameter, found, wanted } => range(new(INVALID_VALUE), parameter, wanted, found),
         WriteError::BatchTooLarge { found } => new(BATCH_TOO_LARGE).at(written.list()).found(found),
@@ -573,10 +582,41 @@ fn kind_field(kind: BankKind) -> &'static str {
 }
 
 impl Written<'_> {
+    /// What the engine says. It counts within what it was given, so of a later batch it is said where that begins.
+    fn detail(&self, error: &WriteError) -> String {
+        match self {
+            Written::Rows([first, ..]) if *first > 0 => format!("of the rows from {first} on, {error}"),
+            Written::Rows(_)
+            | Written::Path
+            | Written::Points
+            | Written::Batch
+            | Written::Ids
+            | Written::Bank
+            | Written::FromGallery
+            | Written::Choice
+            | Written::Fit(..) => error.to_string(),
+        }
+    }
+
+    fn weight(&self, place: usize) -> String {
+        match self {
+            Written::Rows(rows) => row_field(rows, place, "weight"),
+            Written::Bank
+            | Written::Path
+            | Written::Points
+            | Written::Batch
+            | Written::Ids
+            | Written::FromGallery
+            | Written::Choice
+            | Written::Fit(..) => format!("/weights/{place}"),
+        }
+    }
+
     fn vector(&self, place: usize) -> String {
         match self {
             Written::Points => format!("/points/{place}/vector"),
             Written::Batch => format!("/batch/vectors/{place}"),
+            Written::Rows(rows) => row_field(rows, place, "vector"),
             Written::Bank => format!("/vectors/{place}"),
             Written::Path | Written::Ids | Written::FromGallery | Written::Choice | Written::Fit(..) => {
                 self.list().to_owned()
@@ -590,6 +630,7 @@ impl Written<'_> {
             Written::Batch => format!("/batch/ids/{place}"),
             Written::Ids => format!("/points/{place}"),
             Written::Bank => format!("/ids/{place}"),
+            Written::Rows(rows) => row_field(rows, place, "id"),
             Written::Path | Written::FromGallery | Written::Choice | Written::Fit(..) => {
                 self.list().to_owned()
             }
@@ -600,6 +641,7 @@ impl Written<'_> {
         match self {
             Written::Batch => format!("/batch/texts/{place}"),
             Written::Points => format!("/points/{place}/text"),
+            Written::Rows(rows) => row_field(rows, place, "text"),
             Written::Path
             | Written::Ids
             | Written::Bank
@@ -616,6 +658,7 @@ impl Written<'_> {
             Written::Batch => "/batch",
             Written::Bank => "/vectors",
             Written::FromGallery => "/from_gallery",
+            Written::Rows(_) => "/rows",
             Written::Path | Written::Choice | Written::Fit(..) => "",
         }
     }
@@ -629,6 +672,7 @@ impl Written<'_> {
             | Written::Points
             | Written::Batch
             | Written::Ids
+            | Written::Rows(_)
             | Written::Bank
             | Written::Choice
             | Written::FromGallery => None,
@@ -643,6 +687,7 @@ impl Written<'_> {
             | Written::Points
             | Written::Batch
             | Written::Ids
+            | Written::Rows(_)
             | Written::Bank
             | Written::FromGallery
             | Written::Choice => "/kind",
@@ -654,7 +699,12 @@ impl Written<'_> {
         match self {
             Written::Points | Written::Batch => Some("/alarm/correction"),
             Written::Choice => Some("/correction"),
-            Written::Path | Written::Ids | Written::Bank | Written::FromGallery | Written::Fit(..) => None,
+            Written::Path
+            | Written::Ids
+            | Written::Rows(_)
+            | Written::Bank
+            | Written::FromGallery
+            | Written::Fit(..) => None,
         }
     }
 
@@ -663,7 +713,12 @@ impl Written<'_> {
         match self {
             Written::Points | Written::Batch => "/alarm/rate",
             Written::Choice => "/rate",
-            Written::Path | Written::Ids | Written::Bank | Written::FromGallery | Written::Fit(..) => "",
+            Written::Path
+            | Written::Ids
+            | Written::Rows(_)
+            | Written::Bank
+            | Written::FromGallery
+            | Written::Fit(..) => "",
         }
     }
 
@@ -674,9 +729,14 @@ impl Written<'_> {
             | Written::Points
             | Written::Batch
             | Written::Ids
+            | Written::Rows(_)
             | Written::Bank
             | Written::Choice
             | Written::FromGallery => "",
         }
     }
+}
+
+fn row_field(rows: &[u64], place: usize, field: &str) -> String {
+    rows.get(place).map_or_else(|| "/rows".to_owned(), |row| format!("/rows/{row}/{field}"))
 }

@@ -58,6 +58,12 @@ pub(crate) fn list() -> Vec<Listed> {
     table().into_iter().flat_map(of).collect()
 }
 
+/// The patterns of the paths that everybody may use by every method they have.
+pub(crate) fn public() -> Vec<String> {
+    let is_public = |path: &Path| path.entries.iter().all(|entry| entry.access == Public);
+    table().iter().filter(|path| is_public(path)).map(|path| path.pattern.to_owned()).collect()
+}
+
 /// Registers every path.
 pub(crate) fn configure(app: &mut web::ServiceConfig) {
     for path in table() {

@@ -18,6 +18,7 @@ use crate::dialect;
 use crate::edge::{Edge, Open};
 use crate::jobs::Jobs;
 use crate::live::{Flusher, Live};
+use crate::rates::{Intake, RateLimit};
 use crate::routes;
 use crate::upkeep::Upkeep;
 
@@ -45,6 +46,10 @@ pub struct ServerConfig {
     pub body_limit_bytes: usize,
     /// Threads that read and write sockets; 0 for one a core.
     pub workers: usize,
+    /// How long a body may take to arrive, or a batch of one that is written in batches; 5 minutes if not given.
+    pub body_time: Option<Duration>,
+    /// How often each client may ask; as often as it likes if not given.
+    pub rate: Option<RateLimit>,
     /// Where backups are kept: a directory, or the URL of an object store. Without it there are none.
     pub backups: Option<String>,
 }
@@ -56,6 +61,8 @@ impl Default for ServerConfig {
             port: PORT,
             body_limit_bytes: BODY_LIMIT_BYTES,
             workers: 0,
+            body_time: None,
+            rate: None,
             backups: None,
         }
     }
@@ -139,7 +146,8 @@ impl Server {
         let live = Arc::new(Live::new());
         let edge =
             Edge::new(Arc::clone(&catalogue), Arc::clone(&live), config.body_limit_bytes, open.clone());
-        let edge = web::Data::new(edge.with_backups(backups));
+        let edge = edge.with_backups(backups).with_intake(Intake::new(config.body_time, config.rate));
+        let edge = web::Data::new(edge);
         let jobs = edge.jobs().clone();
         let app = move || {
             let app = App::new().app_data(edge.clone()).wrap_fn(watched).wrap_fn(dialect::speak);

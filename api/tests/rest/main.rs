@@ -2,13 +2,16 @@
 
 mod aliases;
 mod backups;
+mod bodies;
 mod choices;
 mod client;
 mod concurrency;
 mod health;
+mod hostile;
 mod jobs;
 mod life;
 mod live;
 mod qdrant;
+mod raw;
 mod refusals;
 mod snapshots;

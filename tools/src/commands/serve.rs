@@ -21,6 +21,7 @@ pub(crate) fn run(context: &Context, command: Serve) -> anyhow::Result<Outcome> 
         body_limit_bytes: settings.body_limit_bytes,
         workers: settings.workers,
         backups: command.backups.or_else(|| context.settings.backups.clone()),
+        ..ServerConfig::default()
     };
     let server = Server::bind(Arc::clone(&context.catalogue), &config)?;
     let address = server.address();
