@@ -42,6 +42,7 @@ mod jobs;
 mod live;
 mod metrics;
 mod missing;
+mod multipart;
 mod parameters;
 mod points;
 mod problem;

@@ -632,6 +632,8 @@ def snapshots(pair, rng):
     remote = pair.remote
     made = filled(pair, "kept", rng)
     known = [point.id for point in made]
+    for earlier in remote.list_snapshots("kept"):
+        assert remote.delete_snapshot("kept", snapshot_name=earlier.name)
     assert remote.list_snapshots("kept") == []
     snapshot = remote.create_snapshot("kept")
     assert remote.list_snapshots("kept") == [snapshot] and len(snapshot.checksum) == 64, snapshot
