@@ -28,11 +28,15 @@ use crate::guard::{self, Caller};
 use crate::live::Watched;
 use crate::parameters::{Parameters, TIMEOUT};
 use crate::problem::Problem;
-use crate::receive::{self, Body, LineStream};
+use crate::receive::{self, Body, FileStream, LineStream};
 use crate::routes::Access;
+use crate::snapshot_files::Partial;
 
 /// How long a request waits for a collection that is being opened if it does not say: as long as clients do.
 const OPEN_WITHIN: Duration = Duration::from_secs(30);
+
+/// What is held of a file that is uploaded.
+const UPLOAD_PIECE_BYTES: usize = 1 << 20;
 
 /// How often it looks whether the collection is open.
 const LOOK_EVERY: Duration = Duration::from_millis(10);
@@ -346,11 +350,58 @@ impl Call {
         self,
         work: impl FnOnce(Task) -> Result<Download, Problem> + Send + 'static,
     ) -> HttpResponse {
-        let found = match self.task(&[]) {
+        let admitted = self.edge.intake().admit(&self.request).and_then(|()| self.task(&[]));
+        let found = match admitted {
             Ok(task) => self.edge.run(task.due(), move || work(task)).await,
             Err(problem) => Err(problem),
         };
         found.map_or_else(|problem| problem.response(), Download::response)
+    }
+
+    /// Answers a request whose body is a form with a file, which `begin` makes a place for. It is written as it
+    /// arrives, so it may be larger than memory.
+    pub(crate) async fn answer_upload<A: Into<Answer> + Send + 'static>(
+        mut self,
+        allowed: &[&str],
+        begin: impl FnOnce(&Task) -> Result<Partial, Problem> + Send + 'static,
+        work: impl FnOnce(Task, Partial) -> Result<A, Problem> + Send + 'static,
+    ) -> HttpResponse {
+        match self.upload(allowed, begin).await {
+            Ok((task, file)) => self.finish(self.due_now(), move || work(task, file)).await,
+            Err(problem) => problem.response(),
+        }
+    }
+
+    async fn upload(
+        &mut self,
+        allowed: &[&str],
+        begin: impl FnOnce(&Task) -> Result<Partial, Problem> + Send + 'static,
+    ) -> Result<(Task, Partial), Problem> {
+        let payload = self.payload.take();
+        let mut stream = FileStream::new(&self.request, payload, &self.edge, UPLOAD_PIECE_BYTES).await?;
+        let admitted = self.edge.intake().admit(&self.request).and_then(|()| self.task(allowed));
+        let begun = match admitted {
+            Ok(task) => self.edge.run(task.due(), move || begin(&task).map(|file| (task, file))).await,
+            Err(problem) => Err(problem),
+        };
+        let (task, mut file) = match begun {
+            Ok(begun) => begun,
+            Err(problem) => return Err(stream.refuse(problem).await),
+        };
+        loop {
+            let written = match stream.next().await {
+                Ok(None) => return Ok((task, file)),
+                Ok(Some(piece)) => {
+                    let write = move || file.append(&piece).map(|()| file).map_err(|error| error.problem());
+                    self.edge.run(self.due_now(), write).await
+                }
+                Err(problem) => Err(problem),
+            };
+            file = match written {
+                Ok(file) => file,
+                Err(problem) => return Err(stream.refuse(problem).await),
+            };
+        }
     }
 
     /// Answers with a refusal, whatever the body says.

@@ -47,6 +47,7 @@ mod keys;
 mod live;
 mod metrics;
 mod missing;
+mod multipart;
 mod observe;
 mod parameters;
 mod points;

@@ -16,6 +16,7 @@ use actix_web::web::Bytes;
 use crate::bodies::{Inflater, LineBatch, Lines, Media};
 use crate::edge::{Edge, Share};
 use crate::errors::{BODY_INCOMPLETE, BODY_TIMEOUT, BODY_TOO_LARGE};
+use crate::multipart::FormFile;
 use crate::problem::Problem;
 
 /// A refused body is read to its end if that comes within this many bytes.
@@ -128,6 +129,51 @@ const STEP_ROOM: usize = 1024 * 1024;
 pub(crate) async fn discard(payload: Payload, edge: &Edge) {
     // Whatever becomes of it, the answer is the same.
     _ = Incoming::new(payload, edge.intake().body_time()).drain().await;
+}
+
+/// Receives the file in a form piece by piece, each at least `piece_bytes` long but the last. Each has the time of a
+/// body.
+pub(crate) struct FileStream {
+    incoming: Incoming,
+    form: Option<FormFile>,
+    piece_bytes: usize,
+}
+
+impl FileStream {
+    pub(crate) async fn new(
+        request: &HttpRequest,
+        payload: Payload,
+        edge: &Edge,
+        piece_bytes: usize,
+    ) -> Result<FileStream, Problem> {
+        let mut incoming = Incoming::new(payload, edge.intake().body_time());
+        match FormFile::new(request.headers()) {
+            Ok(form) => Ok(FileStream { incoming, form: Some(form), piece_bytes }),
+            Err(problem) => Err(incoming.refuse(problem).await),
+        }
+    }
+
+    /// The next piece; `None` after the last one.
+    pub(crate) async fn next(&mut self) -> Result<Option<Vec<u8>>, Problem> {
+        self.incoming.started = Instant::now();
+        let Some(form) = &mut self.form else { return Ok(None) };
+        let mut piece = Vec::new();
+        while piece.len() < self.piece_bytes {
+            match self.incoming.next().await? {
+                Some(chunk) => form.push(&chunk, &mut piece)?,
+                None => {
+                    self.form.take().map_or(Ok(()), FormFile::finish)?;
+                    break;
+                }
+            }
+        }
+        Ok(Some(piece))
+    }
+
+    /// Reads what is left, and gives the refusal back.
+    pub(crate) async fn refuse(&mut self, problem: Problem) -> Problem {
+        self.incoming.refuse(problem).await
+    }
 }
 
 /// The chunks of a body as they arrive.

@@ -105,6 +105,7 @@ fn named() -> Vec<Path> {
             [get(Manage, snapshots::list), post(Manage, snapshots::create)],
         ),
         path("/collections/{collection}/snapshots/recover", [put(Manage, snapshots::recover)]),
+        path("/collections/{collection}/snapshots/upload", [post(Manage, snapshots::upload)]),
         path(
             "/collections/{collection}/snapshots/{snapshot}",
             [delete(Manage, snapshots::remove), get(Manage, snapshots::download)],

@@ -101,6 +101,26 @@ impl SnapshotFiles {
         self.describe(collection, &name)
     }
 
+    /// A place for a snapshot that comes from outside, and is removed again when it is dropped.
+    pub(crate) fn begin(&self, collection: &Name) -> Result<Partial, SnapshotError> {
+        let folder = self.folder.join(collection.as_str());
+        let failed = |source| SnapshotError::File { path: folder.clone(), source };
+        fs::create_dir_all(&folder).map_err(failed)?;
+        sweep(&folder);
+        for number in 0_u64.. {
+            let path = folder.join(format!("uploaded-{number}{ENDING}{PARTIAL}"));
+            match File::options().read(true).write(true).create_new(true).open(&path) {
+                Ok(file) => {
+                    lock(&file).map_err(failed)?;
+                    return Ok(Partial { path, file });
+                }
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+                Err(error) => return Err(failed(error)),
+            }
+        }
+        Err(failed(io::ErrorKind::AlreadyExists.into()))
+    }
+
     /// The snapshots of a collection, in the order of their names.
     pub(crate) fn list(&self, collection: &Name) -> Result<Vec<SnapshotInfo>, SnapshotError> {
         let folder = self.folder.join(collection.as_str());
@@ -188,6 +208,33 @@ impl SnapshotFiles {
     }
 }
 
+/// A snapshot that is being uploaded.
+#[derive(Debug)]
+pub(crate) struct Partial {
+    path: PathBuf,
+    file: File,
+}
+
+impl Partial {
+    pub(crate) fn append(&mut self, piece: &[u8]) -> Result<(), SnapshotError> {
+        let Partial { path, file } = self;
+        file.write_all(piece).map_err(|source| SnapshotError::File { path: path.clone(), source })
+    }
+
+    /// Opens what came, if it has the checksum that is `wanted`.
+    pub(crate) fn open_checked(&self, wanted: Option<&str>) -> Result<File, SnapshotError> {
+        SnapshotFiles::open_checked(&self.path, wanted)
+    }
+}
+
+impl Drop for Partial {
+    fn drop(&mut self) {
+        if let Err(error) = fs::remove_file(&self.path) {
+            tracing::warn!(path = %self.path.display(), %error, "an uploaded snapshot was not removed");
+        }
+    }
+}
+
 /// Whether a file of this name may be a snapshot. A name is one part of a path.
 fn is_name(name: &str) -> bool {
     let starts_well = name.starts_with(|c: char| c.is_ascii_alphanumeric() || c == '_');
@@ -196,11 +243,7 @@ fn is_name(name: &str) -> bool {
 }
 
 fn write_file(file: &File, checkpoint: &Path, partial: &Path, path: &Path) -> io::Result<()> {
-    if let Err(TryLockError::Error(error)) = file.try_lock()
-        && error.kind() != io::ErrorKind::Unsupported
-    {
-        return Err(error);
-    }
+    lock(file)?;
     let mut hashed =
         Hashed { inner: BufWriter::with_capacity(BLOCK_BYTES, file), context: Context::new(&SHA256) };
     archive::pack(checkpoint, &mut hashed)?;
@@ -211,6 +254,14 @@ fn write_file(file: &File, checkpoint: &Path, partial: &Path, path: &Path) -> io
     checksum.write_all(digest.as_bytes())?;
     checksum.sync_all()?;
     fs::rename(partial, path)
+}
+
+/// So that nobody takes it for what a process left that died.
+fn lock(file: &File) -> io::Result<()> {
+    match file.try_lock() {
+        Err(TryLockError::Error(error)) if error.kind() != io::ErrorKind::Unsupported => Err(error),
+        Ok(()) | Err(TryLockError::Error(_) | TryLockError::WouldBlock) => Ok(()),
+    }
 }
 
 /// Removes what processes that died were writing.

@@ -44,7 +44,7 @@ pub(crate) async fn create(call: Call) -> HttpResponse {
         let checkpoint = task.edge().catalogue().checkpoint(&name);
         let checkpoint = checkpoint.map_err(|error| errors::backup(&BackupFault::Checkpoint(error)))?;
         let written = files(&task).write(&name, checkpoint.folder());
-        task.reply(&SnapshotReply::new(written.map_err(|error| refused(&error))?))
+        task.reply(&SnapshotReply::new(written.map_err(|error| error.problem())?))
     })
     .await
 }
@@ -54,7 +54,7 @@ pub(crate) async fn list(call: Call) -> HttpResponse {
     call.at_once()
         .answer(&[], |task| {
             let name = task.name("collection")?;
-            let found = files(&task).list(&name).map_err(|error| refused(&error))?;
+            let found = files(&task).list(&name).map_err(|error| error.problem())?;
             if found.is_empty() {
                 // Those of a collection that is gone are listed; else there must be one.
                 drop(task.collection()?);
@@ -68,9 +68,9 @@ pub(crate) async fn list(call: Call) -> HttpResponse {
 pub(crate) async fn download(call: Call) -> HttpResponse {
     call.answer_file(|task| {
         let (name, snapshot) = (task.name("collection")?, task.segment("snapshot"));
-        let path = files(&task).find(&name, snapshot).map_err(|error| refused(&error))?;
+        let path = files(&task).find(&name, snapshot).map_err(|error| error.problem())?;
         let opened = File::open(&path).and_then(|file| Download::new(file, snapshot));
-        opened.map_err(|source| refused(&SnapshotError::File { path, source }))
+        opened.map_err(|source| SnapshotError::File { path, source }.problem())
     })
     .await
 }
@@ -80,7 +80,7 @@ pub(crate) async fn remove(call: Call) -> HttpResponse {
     call.at_once()
         .answer(&["wait"], |task| {
             let name = task.name("collection")?;
-            files(&task).remove(&name, task.segment("snapshot")).map_err(|error| refused(&error))?;
+            files(&task).remove(&name, task.segment("snapshot")).map_err(|error| error.problem())?;
             task.reply(&true)
         })
         .await
@@ -97,9 +97,29 @@ pub(crate) async fn recover(call: Call) -> HttpResponse {
             // Of one node that has what the snapshot has, and no other, each means the same.
             fields.optional("priority", priority)?;
             fields.finish()?;
-            let path = files(&task).locate(&location).map_err(|error| refused(&error))?;
+            let path = files(&task).locate(&location).map_err(|error| error.problem())?;
             let archive = SnapshotFiles::open_checked(&path, wanted.as_deref());
-            replace(&task, &name, archive.map_err(|error| refused(&error))?)?;
+            replace(&task, &name, archive.map_err(|error| error.problem())?)?;
+            task.reply(&true)
+        })
+        .await
+}
+
+/// `POST /collections/{collection}/snapshots/upload`: the same, with the snapshot in the body. It is not kept.
+pub(crate) async fn upload(call: Call) -> HttpResponse {
+    let begin = |task: &Task| {
+        let name = task.name("collection")?;
+        files(task).begin(&name).map_err(|error| error.problem())
+    };
+    call.at_once()
+        .answer_upload(&["wait", "priority", "checksum"], begin, |task, file| {
+            let name = task.name("collection")?;
+            if let Some(found) = task.parameters.text("priority") {
+                priority(Value::from(found), Place::Body)
+                    .map_err(|problem| problem.in_parameter("priority"))?;
+            }
+            let archive = file.open_checked(task.parameters.text("checksum"));
+            replace(&task, &name, archive.map_err(|error| error.problem())?)?;
             task.reply(&true)
         })
         .await
@@ -145,14 +165,17 @@ fn files(task: &Task) -> SnapshotFiles {
     SnapshotFiles::new(task.edge().catalogue())
 }
 
-fn refused(error: &SnapshotError) -> Problem {
-    let detail = error.to_string();
-    match error {
-        SnapshotError::Unknown { .. } => Problem::new(UNKNOWN_SNAPSHOT, detail),
-        SnapshotError::Location(_) => Problem::new(NOT_SUPPORTED, detail).at("/location"),
-        SnapshotError::Checksum { wanted, found } => {
-            Problem::new(SNAPSHOT_DAMAGED, detail).wanted(wanted).found(found)
+impl SnapshotError {
+    /// As the client is told.
+    pub(crate) fn problem(&self) -> Problem {
+        let detail = self.to_string();
+        match self {
+            SnapshotError::Unknown { .. } => Problem::new(UNKNOWN_SNAPSHOT, detail),
+            SnapshotError::Location(_) => Problem::new(NOT_SUPPORTED, detail).at("/location"),
+            SnapshotError::Checksum { wanted, found } => {
+                Problem::new(SNAPSHOT_DAMAGED, detail).wanted(wanted).found(found)
+            }
+            SnapshotError::File { .. } => Problem::new(STORAGE, detail),
         }
-        SnapshotError::File { .. } => Problem::new(STORAGE, detail),
     }
 }

@@ -10,7 +10,8 @@ use std::process::{Child, Command, Stdio};
 use serde_json::Value;
 
 /// The sections of `compare.py` that the server passes.
-const SECTIONS: &[&str] = &["connecting", "collections", "settings", "errors", "aliases", "snapshots"];
+const SECTIONS: &[&str] =
+    &["connecting", "collections", "settings", "errors", "writing", "uploading", "aliases", "snapshots"];
 
 /// A server in a process of its own, killed when the test is done with it.
 struct Server {

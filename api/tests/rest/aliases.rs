@@ -1,5 +1,7 @@
 //! Other names of collections over HTTP.
 
+use std::thread;
+
 use serde_json::{Value, json};
 use tempfile::tempdir;
 
@@ -69,6 +71,29 @@ fn an_alias_moves_in_one_step_and_outlives_the_server() {
     assert_eq!(listed(&served.get("/aliases")), [("now", "new"), ("then", "old")]);
     assert_eq!(listed(&served.get("/collections/old/aliases")), [("then", "old")]);
     assert_eq!(served.get("/collections/now")["points_count"], 1);
+}
+
+#[test]
+fn who_asks_while_an_alias_moves_finds_the_one_or_the_other() {
+    let folder = tempdir().expect("a folder");
+    let served = Served::start(folder.path());
+    create(&served, "blue");
+    create(&served, "green");
+    change(&served, &json!([set("now", "blue")]));
+    thread::scope(|scope| {
+        let client = served.client();
+        let mover = scope.spawn(move || {
+            for turn in 0..60 {
+                let next = if turn % 2 == 0 { "green" } else { "blue" };
+                change(&client, &json!([{"delete_alias": {"alias_name": "now"}}, set("now", next)]));
+            }
+        });
+        while !mover.is_finished() {
+            assert_eq!(served.did("POST", "/collections/now/points/count", &json!({}))["count"], 0);
+        }
+        mover.join().expect("no panic");
+    });
+    assert_eq!(listed(&served.get("/aliases")), [("now", "blue")]);
 }
 
 #[test]

@@ -82,6 +82,38 @@ fn a_snapshot_is_fetched_as_it_is() {
 }
 
 #[test]
+fn a_snapshot_is_recovered_from_another_server() {
+    let (folder, elsewhere) = (tempdir().expect("a folder"), tempdir().expect("a folder"));
+    let (served, other) = (Served::start(folder.path()), Served::start(elsewhere.path()));
+    fill(&served);
+    let name = made(&served);
+    let snapshot = fs::read(folder.path().join("snapshots/c").join(&name)).expect("there");
+    let checksum = served.get(SNAPSHOTS)[0]["checksum"].as_str().expect("a checksum").to_owned();
+    let form = |content: &[u8]| {
+        let head = "--b\r\nContent-Disposition: form-data; name=\"snapshot\"; filename=\"x\"\r\n\r\n";
+        [head.as_bytes(), content, b"\r\n--b--\r\n"].concat()
+    };
+    let upload = |parameters: &str, body: &[u8]| {
+        let path = format!("{SNAPSHOTS}/upload?{parameters}");
+        other.send("POST", &path, Some("multipart/form-data; boundary=b"), Some(body))
+    };
+    for (parameters, body, code) in [
+        (format!("checksum={}", "0".repeat(64)), form(&snapshot), "snapshot_damaged"),
+        (String::new(), form(&snapshot[..snapshot.len() / 2]), "snapshot_damaged"),
+        (String::new(), form(&snapshot)[..snapshot.len()].to_vec(), "body_incomplete"),
+        ("priority=mine".to_owned(), form(&snapshot), "invalid_value"),
+    ] {
+        let reply = upload(&parameters, &body);
+        assert_eq!(reply.body["code"], code, "{}", reply.body);
+        assert_eq!(other.get("/collections"), json!({"collections": []}));
+    }
+    let parameters = format!("wait=true&priority=snapshot&checksum={checksum}");
+    assert_eq!(upload(&parameters, &form(&snapshot)).result(), true);
+    assert_eq!(answer(&other, "c"), answer(&served, "c"));
+    assert_eq!(fs::read_dir(elsewhere.path().join("snapshots/c")).expect("there").count(), 0);
+}
+
+#[test]
 fn a_snapshot_that_is_not_what_was_written_is_not_recovered() {
     let folder = tempdir().expect("a folder");
     let served = Served::start(folder.path());
