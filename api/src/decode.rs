@@ -20,7 +20,8 @@ use crate::problem::Problem;
 const QUOTED_CHARS_MAX: usize = 40;
 
 /// Fields of Qdrant's bodies that mean something we do not do.
-const NOT_SUPPORTED_YET: [&str; 33] = [
+const NOT_SUPPORTED_YET: [&str; 40] = [
+    "acorn",
     "consistency",
     "context",
     "datatype",
@@ -29,12 +30,15 @@ const NOT_SUPPORTED_YET: [&str; 33] = [
     "formula",
     "fusion",
     "indexed_only",
+    "idf",
+    "indices",
     "is_empty",
     "is_null",
     "key",
     "lookup_from",
     "match",
     "min_should",
+    "mmr",
     "multivector_config",
     "nested",
     "on_disk",
@@ -45,6 +49,7 @@ const NOT_SUPPORTED_YET: [&str; 33] = [
     "quantization",
     "quantization_config",
     "recommend",
+    "relevance_feedback",
     "replication_factor",
     "rrf",
     "sample",
@@ -52,6 +57,8 @@ const NOT_SUPPORTED_YET: [&str; 33] = [
     "shard_number",
     "should",
     "sparse_vectors",
+    "text",
+    "values",
     "using",
     "wal_config",
 ];

@@ -202,7 +202,11 @@ pub(crate) async fn delete(call: Call) -> HttpResponse {
 }
 
 /// The points that exist among `ids`, in that order.
-fn found(snapshot: &Snapshot, ids: &[PointId], selection: Selection) -> Result<Vec<PointReply>, Problem> {
+pub(crate) fn found(
+    snapshot: &Snapshot,
+    ids: &[PointId],
+    selection: Selection,
+) -> Result<Vec<PointReply>, Problem> {
     let find = |id| snapshot.find(id).map_err(|error| errors::read(&error)).transpose();
     let rows = ids.iter().filter_map(find).collect::<Result<Vec<u32>, _>>()?;
     let points = snapshot.points(&rows).map_err(|error| errors::read(&error))?;

@@ -104,6 +104,11 @@ impl Problem {
         self
     }
 
+    /// The same, if it is that a name leads nowhere.
+    pub(crate) fn unprocessable_if_unknown(self) -> Problem {
+        if self.status == 404 { self.unprocessable() } else { self }
+    }
+
     pub(crate) fn retry_after(mut self, seconds: u32) -> Problem {
         self.retry_after_seconds = Some(seconds);
         self

@@ -67,7 +67,7 @@ pub(crate) fn configure(app: &mut web::ServiceConfig) {
 }
 
 fn table() -> Vec<Path> {
-    [general(), points(), chosen(), kept(), learned(), fitted()].into_iter().flatten().collect()
+    [general(), asked(), points(), chosen(), kept(), learned(), fitted()].into_iter().flatten().collect()
 }
 
 fn general() -> Vec<Path> {
@@ -100,10 +100,26 @@ fn points() -> Vec<Path> {
         // Before the path with an id. A point with one of these ids is read by POST to `points`.
         path("/collections/{collection}/points/count", [post(Read, points::count)]),
         path("/collections/{collection}/points/delete", [post(Write, points::delete)]),
-        path("/collections/{collection}/points/query", [post(Read, queries::query)]),
-        path("/collections/{collection}/points/search", [post(Read, queries::search)]),
-        path("/collections/{collection}/points/query/batch", [post(Read, queries::query_batch)]),
         path("/collections/{collection}/points/{id}", [get(Read, points::get)]),
+    ]
+}
+
+fn asked() -> Vec<Path> {
+    let of = |path_of, entry| path(path_of, [entry]);
+    vec![
+        of("/collections/{collection}/points/query", post(Read, queries::query)),
+        of("/collections/{collection}/points/query/batch", post(Read, queries::query_batch)),
+        of("/collections/{collection}/points/query/groups", post(Read, queries::query_groups)),
+        of("/collections/{collection}/points/search", post(Read, queries::search)),
+        of("/collections/{collection}/points/search/batch", post(Read, queries::search_batch)),
+        of("/collections/{collection}/points/search/groups", post(Read, queries::search_groups)),
+        of("/collections/{collection}/points/search/matrix/pairs", post(Read, queries::pairs)),
+        of("/collections/{collection}/points/search/matrix/offsets", post(Read, queries::offsets)),
+        of("/collections/{collection}/points/recommend", post(Read, queries::recommend)),
+        of("/collections/{collection}/points/recommend/batch", post(Read, queries::recommend_batch)),
+        of("/collections/{collection}/points/recommend/groups", post(Read, queries::recommend_groups)),
+        of("/collections/{collection}/points/discover", post(Read, queries::discover)),
+        of("/collections/{collection}/points/discover/batch", post(Read, queries::discover_batch)),
     ]
 }
 

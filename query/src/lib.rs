@@ -17,6 +17,7 @@ mod influence;
 mod plan;
 mod query;
 mod ranking;
+mod request;
 mod sources;
 mod staleness;
 mod tune;
@@ -34,6 +35,11 @@ pub use influence::{Influence, PointBias, influences, leaks, point_biases};
 pub use plan::{Engine, Plan, Stage, plan};
 pub use query::{
     BATCH_QUERIES_MAX, LIMIT_DEFAULT, LIMIT_MAX, Query, RECALL_DEFAULT, Ranking, Search, Settings, Source,
+};
+pub use request::{
+    Answered, Direction, Found, Fusion, Group, GroupKey, Grouping, Kind, MatrixRow, OrderBy, OrderValue,
+    Pair, PathError, PayloadPath, RRF_K_DEFAULT, Request, RequestError, Strategy, answer, explain_request,
+    group, matrix, serve,
 };
 pub use sources::{SourceInfluence, source_influences};
 pub use staleness::{Bound, Staleness};
