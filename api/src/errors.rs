@@ -337,7 +337,7 @@ fn query(error: &QueryError, places: &Places) -> Problem {
         QueryError::TimeUp(TimeUp { limit }) => {
             new(SEARCH_TIMEOUT).in_parameter("timeout").found(limit.as_secs_f64())
         }
-        QueryError::UnknownSpace { name } => new(NOT_SUPPORTED).at(field("/using")).found(name),
+        QueryError::UnknownSpace { name } => new(NOT_SUPPORTED).at(places.using()).found(name),
         QueryError::Malformed { .. } => new(INVALID_VALUE).at(places.query()),
         QueryError::NoPoints => new(NO_POINTS),
         QueryError::NoQueries(_) => new(EMPTY_BATCH).at("/searches"),

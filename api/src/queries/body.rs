@@ -35,10 +35,22 @@ pub(crate) struct Places {
     query: String,
     /// The examples, as the engine numbers them.
     examples: Vec<String>,
+    /// The name of the vector to search by.
+    using: String,
     prefetch: Vec<Places>,
 }
 
 impl Places {
+    /// The places of a body that has nothing to search for.
+    pub(crate) fn body() -> Places {
+        Places { using: "/using".to_owned(), ..Places::default() }
+    }
+
+    /// Where the name of the vector to search by is.
+    pub(crate) fn using(&self) -> &str {
+        &self.using
+    }
+
     /// Where the example of this number is, or else what to search for.
     pub(crate) fn example(&self, number: usize) -> &str {
         self.examples.get(number).unwrap_or(&self.query)
@@ -96,6 +108,11 @@ pub(crate) fn part(
     let offset = fields.optional("offset", decode::whole)?.unwrap_or(0);
     let (mut request, places, explain) = reader.request(fields, place, 0)?;
     request.offset = offset;
+    if explain && form != Form::Query {
+        let pointer = format!("{place}/hubness/explain");
+        let detail = format!("`{pointer}`: this path answers with the points alone, points/query explains");
+        return Err(Problem::new(NOT_SUPPORTED, detail).at(pointer));
+    }
     Ok(Asked { places, request, selection, explain })
 }
 
@@ -107,10 +124,10 @@ impl Reader<'_> {
         depth: usize,
     ) -> Result<(Request, Places, bool), Problem> {
         let mut using = using(fields)?;
-        let lookup = fields.optional("lookup_from", |value, place| {
-            Lookup::read(self.task, value, place, using.as_deref())
-        })?;
+        let lookup = fields
+            .optional("lookup_from", |value, place| Lookup::read(self.task, value, place, using.is_some()))?;
         let (kind, examples) = self.kind(fields, place, lookup.flatten().as_ref(), &mut using)?;
+        let (using, using_place) = using.unzip();
         let prefetch = self.prefetch(fields, depth)?;
         let limit = fields.optional("limit", decode::whole)?;
         let search = fields.optional("params", params)?.unwrap_or_default();
@@ -131,7 +148,8 @@ impl Reader<'_> {
         };
         consistent(&request, place, has_query, has_hubness)?;
         let Examples { query, examples } = examples;
-        Ok((request, Places { base: place.to_string(), query, examples, prefetch: below }, explain))
+        let using = using_place.unwrap_or_default();
+        Ok((request, Places { base: place.to_string(), query, examples, using, prefetch: below }, explain))
     }
 
     /// What to rank by; `None` if nothing is said.
@@ -140,7 +158,7 @@ impl Reader<'_> {
         fields: &mut Fields<'_>,
         place: Place<'_>,
         lookup: Option<&Lookup>,
-        using: &mut Option<String>,
+        using: &mut Option<(String, String)>,
     ) -> Result<(Option<Kind>, Examples), Problem> {
         let given = |(kind, examples)| (Some(kind), examples);
         match self.form {
@@ -151,7 +169,8 @@ impl Reader<'_> {
             }
             Form::Search => {
                 let (name, ranked) = fields.required("vector", kinds::search_vector)?;
-                *using = name.or(using.take());
+                *using =
+                    name.map(|name| (name, place.field("vector").field("name").to_string())).or(using.take());
                 Ok(given(ranked))
             }
             Form::Recommend => kinds::recommend(fields, place, lookup).map(given),
@@ -239,9 +258,10 @@ fn consistent(
     Ok(())
 }
 
-/// The named vector to search by. No name and the empty one are the unnamed vector.
-pub(crate) fn using(fields: &mut Fields<'_>) -> Result<Option<String>, Problem> {
-    Ok(fields.optional("using", decode::string)?.filter(|name| !name.is_empty()))
+/// The named vector to search by, and where it is. No name and the empty one are the unnamed vector.
+pub(crate) fn using(fields: &mut Fields<'_>) -> Result<Option<(String, String)>, Problem> {
+    let read = |value, place: Place<'_>| Ok((decode::string(value, place)?, place.to_string()));
+    Ok(fields.optional("using", read)?.filter(|(name, _)| !name.is_empty()))
 }
 
 /// Refuses what chooses parts of a cluster, which this is not.

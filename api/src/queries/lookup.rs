@@ -25,7 +25,7 @@ impl Lookup {
         task: &Task,
         value: Value,
         place: Place<'_>,
-        using: Option<&str>,
+        has_name: bool,
     ) -> Result<Option<Lookup>, Problem> {
         let mut fields = Fields::new(value, place)?;
         let name = fields.required("collection", decode::name)?;
@@ -34,7 +34,7 @@ impl Lookup {
             _ => Err(Problem::new(NOT_SUPPORTED, format!("`{place}` is not supported yet")).at(place)),
         })?;
         fields.finish()?;
-        let is_same_vector = vector.is_none() || using.is_none();
+        let is_same_vector = vector.is_none() || !has_name;
         if is_same_vector && task.name("collection")? == name {
             return Ok(None);
         }

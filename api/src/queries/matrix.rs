@@ -97,7 +97,7 @@ fn matrix(task: &Task, body: Value) -> Result<Vec<MatrixRow>, Problem> {
         if is_in_range { Ok(found) } else { Err(decode::out_of_range(place, found, &wanted)) }
     })?;
     let limit = fields.optional("limit", decode::whole)?.unwrap_or(LIMIT_DEFAULT);
-    let using = using(&mut fields)?;
+    let using = using(&mut fields)?.map(|(name, _)| name);
     let search = fields.optional("params", params)?.unwrap_or_default();
     let hubness = fields.optional("hubness", |value, place| match hubness(value, place)? {
         (ranking, false) => Ok(ranking),
@@ -113,5 +113,5 @@ fn matrix(task: &Task, body: Value) -> Result<Vec<MatrixRow>, Problem> {
     let scope = &snapshot.scope().until(task.deadline()?);
     let drawn = (sample.unwrap_or(SAMPLE_DEFAULT), kinds::seed());
     let rows = dehub_query::matrix(snapshot, scope, using.as_deref(), &settings, drawn);
-    rows.map_err(|error| errors::request(&error, &Places::default()))
+    rows.map_err(|error| errors::request(&error, &Places::body()))
 }

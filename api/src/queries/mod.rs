@@ -145,13 +145,13 @@ fn explanation(
     answered: &Answered,
 ) -> Result<ExplainReply, Problem> {
     let explained = explain_request(snapshot, scope, request);
-    let (Explanation { corrected, raw_ranks, staleness, .. }, raw) =
+    let (Explanation { raw_ranks, staleness, .. }, raw) =
         explained.map_err(|error| errors::request(&error, places))?;
     let (skipped, shown) = (request.offset, answered.hits.len());
     let limit = request.settings.limit.unwrap_or(LIMIT_DEFAULT);
     let raw: Vec<_> = raw.into_iter().skip(skipped).take(limit).collect();
     Ok(ExplainReply {
-        plan: corrected.plan.to_string(),
+        plan: answered.plan.as_ref().map(ToString::to_string).unwrap_or_default(),
         raw: reply::hits(snapshot, &raw, None, *selection)?,
         // What passes the threshold is a prefix, as scores fall or distances rise; so ranks line up with hits.
         raw_ranks: raw_ranks.into_iter().skip(skipped).take(shown).collect(),
