@@ -20,27 +20,19 @@ use crate::problem::Problem;
 const QUOTED_CHARS_MAX: usize = 40;
 
 /// Fields of Qdrant's bodies that mean something we do not do.
-const NOT_SUPPORTED_YET: [&str; 33] = [
+const NOT_SUPPORTED_YET: [&str; 27] = [
     "consistency",
     "context",
     "datatype",
     "discover",
-    "filter",
     "formula",
     "fusion",
     "indexed_only",
-    "is_empty",
-    "is_null",
-    "key",
     "lookup_from",
-    "match",
-    "min_should",
     "multivector_config",
-    "nested",
     "on_disk",
     "on_disk_payload",
     "optimizers_config",
-    "order_by",
     "prefetch",
     "quantization",
     "quantization_config",
@@ -50,8 +42,10 @@ const NOT_SUPPORTED_YET: [&str; 33] = [
     "sample",
     "shard_key",
     "shard_number",
-    "should",
+    "slice",
     "sparse_vectors",
+    "update_filter",
+    "update_mode",
     "using",
     "wal_config",
 ];
