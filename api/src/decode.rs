@@ -20,7 +20,7 @@ use crate::problem::Problem;
 const QUOTED_CHARS_MAX: usize = 40;
 
 /// Fields of Qdrant's bodies that mean something we do not do.
-const NOT_SUPPORTED_YET: [&str; 27] = [
+const NOT_SUPPORTED_YET: [&str; 28] = [
     "consistency",
     "context",
     "datatype",
@@ -28,6 +28,7 @@ const NOT_SUPPORTED_YET: [&str; 27] = [
     "formula",
     "fusion",
     "indexed_only",
+    "key",
     "lookup_from",
     "multivector_config",
     "on_disk",

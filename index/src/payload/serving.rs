@@ -5,18 +5,27 @@ use serde_json::{Map, Value};
 
 use super::{FieldKind, Payload, PayloadChange, PayloadChanged, PayloadColumn, PayloadPath};
 use crate::record::{IDS, id_key, read_id};
+use crate::write::Draft;
 use crate::{Collection, Point, ReadError, Receipt, Snapshot, WriteError};
 
 impl Collection {
     /// Changes the payloads of the points with these ids, as they are at the commit; vectors and rows stay. A point
     /// in quarantine is changed there, so that it is released with what was written last. An id that no point has
-    /// is told, and the others are changed.
+    /// is told, and the others are changed. Where there are no others, there is no commit.
     pub fn change_payloads(
         &self,
         ids: &[PointId],
         change: &PayloadChange,
     ) -> Result<PayloadChanged, WriteError> {
-        self.write(|draft| draft.change_payloads(ids, change))
+        self.writer.write(|state| {
+            let mut draft = Draft::new(&self.store, state);
+            let done = draft.change_payloads(ids, change)?;
+            if done.receipt.replaced > 0 {
+                return Ok((draft.append()?, done));
+            }
+            let receipt = Receipt { sequence: state.counters.sequence, ..done.receipt };
+            Ok((state.clone(), PayloadChanged { receipt, ..done }))
+        })
     }
 
     /// Keeps the values of a field in memory from now on, in place of an index of another kind. No answer changes.

@@ -1,6 +1,9 @@
 //! Filters, facets and orders over random payloads, with and without indexes, against a plain reading of what they say.
 
-#![expect(clippy::wildcard_enum_match_arm, reason = "of the kinds of JSON values one or two matter at a time")]
+#![expect(
+    clippy::wildcard_enum_match_arm,
+    reason = "of the kinds of JSON values one or two matter at a time"
+)]
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
