@@ -1,5 +1,7 @@
 //! Collections: made, listed, described, dropped.
 
+use std::collections::BTreeMap;
+
 use actix_web::HttpResponse;
 use dehub_index::{
     CollectionConfig, Durability, FormatInfo, GraphConfig, Quantization, SegmentInfo, Snapshot,
@@ -16,6 +18,7 @@ use crate::decode::{self, Fields, Place};
 use crate::defaults::DefaultReply;
 use crate::errors::{self, MISSING_FIELD, Written};
 use crate::live::LiveReply;
+use crate::payload_indexes::{self, PayloadIndexReply};
 use crate::problem::Problem;
 use crate::quarantine::QuarantineReply;
 use crate::writer::WriterReply;
@@ -39,6 +42,8 @@ struct Exists {
 struct Described {
     points_count: usize,
     config: ConfigReply,
+    /// The indexes of payload fields, by field.
+    payload_schema: BTreeMap<String, PayloadIndexReply>,
     banks: Vec<BankReply>,
     corrections: Vec<CorrectionReply>,
     /// What queries that name no correction are ranked by; `null` for raw.
@@ -168,6 +173,7 @@ fn describe_task(task: &Task) -> Result<Vec<u8>, Problem> {
     task.reply(&Described {
         points_count: gallery.points,
         config: config_reply(&snapshot),
+        payload_schema: payload_indexes::schema(&snapshot),
         banks: snapshot.banks().map(BankReply::new).collect(),
         corrections: snapshot
             .corrections()

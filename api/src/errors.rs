@@ -5,7 +5,7 @@ use std::fmt::Display;
 use dehub_backup::BackupError;
 use dehub_index::{
     Blame, CatalogueError, CheckpointError, CollectionState, ConfigError, FitInput, Name, OpenError,
-    ReadError, RestoreError, TimeUp, WriteError,
+    PayloadError, ReadError, RestoreError, TimeUp, WriteError,
 };
 use dehub_query::{BankKind, MethodError, QueryError, RequestError, TuneError};
 use dehub_vector::{PointId, VectorError};
@@ -76,6 +76,8 @@ const TEXT_TOO_LONG: Code = Code::new(422, "text_too_long", "A text is too long"
 pub(crate) const PAYLOAD_TOO_LARGE: Code = Code::new(422, "payload_too_large", "A payload is too large");
 pub(crate) const BATCH_TOO_LARGE: Code = Code::new(422, "batch_too_large", "A batch is too large");
 pub(crate) const EMPTY_BATCH: Code = Code::new(422, "empty_batch", "A batch is empty");
+const TOO_MANY_INDEXES: Code =
+    Code::new(422, "too_many_indexes", "The collection has too many payload indexes");
 const COLLECTION_FULL: Code = Code::new(422, "collection_full", "The collection is full");
 const BANK_TOO_LARGE: Code = Code::new(422, "bank_too_large", "The bank would be too large");
 
@@ -123,6 +125,8 @@ pub(crate) enum Written<'a> {
     Batch,
     /// `{"points": [ids]}`
     Ids,
+    /// `{"points": [ids]}` or `{"filter": …}`, with what to make of payloads.
+    Payloads,
     /// `{"vectors": […], "ids": […]}` of a bank.
     Bank,
     /// `{"from_gallery": true}` of a bank.
@@ -258,6 +262,14 @@ pub(crate) fn write(error: &WriteError, written: &Written<'_>) -> Problem {
         WriteError::Decay { parameter, found, wanted } => range(new(INVALID_VALUE), parameter, wanted, found),
         WriteError::Live { parameter, found, wanted } => range(new(INVALID_VALUE), parameter, wanted, found),
         WriteError::BatchTooLarge { found } => new(BATCH_TOO_LARGE).at(written.list()).found(found),
+        WriteError::Payload { place, source, .. } => {
+            let code = match source {
+                PayloadError::TooLarge { .. } => PAYLOAD_TOO_LARGE,
+                PayloadError::NotAnObject { .. } | _ => INTERNAL,
+            };
+            new(code).at(written.id(*place))
+        }
+        WriteError::TooManyIndexes { found } => new(TOO_MANY_INDEXES).at("/field_name").found(found),
         WriteError::TooManyPoints { .. } => new(COLLECTION_FULL),
         WriteError::BankTooLarge { .. } => new(BANK_TOO_LARGE).at(written.list()),
         WriteError::UnknownBank { bank, .. } => match written.bank_field(bank) {
@@ -311,6 +323,11 @@ fn range(problem: Problem, field: &str, wanted: &str, found: impl Display) -> Pr
 /// An error of a request, whose parts are at these places.
 pub(crate) fn request(error: &RequestError, places: &Places) -> Problem {
     query(&error.source, places.at(&error.trail))
+}
+
+/// An error of a body that asks for points, but for none nearest to anything.
+pub(crate) fn listing(error: &QueryError) -> Problem {
+    query(error, &Places::body())
 }
 
 /// An error of a query, whose parts are at these places.
@@ -458,7 +475,7 @@ pub(crate) fn tune(error: &TuneError, written: &Written<'_>) -> Problem {
         TuneError::Rounds { found } => new(INVALID_VALUE).at("/rounds").found(found),
         TuneError::Fit(error) => write(error, written),
         TuneError::Query(QueryError::NoQueries(_)) => new(NO_EVIDENCE).at("/queries"),
-        TuneError::Query(error) => query(error, &Places::default()),
+        TuneError::Query(error) => listing(error),
         TuneError::NoCorrections | TuneError::TooFewPairs { .. } => {
             by_blame(error.blame(), error.to_string())
         }
@@ -511,9 +528,12 @@ impl Written<'_> {
             Written::Points => format!("/points/{place}/vector"),
             Written::Batch => format!("/batch/vectors/{place}"),
             Written::Bank => format!("/vectors/{place}"),
-            Written::Path | Written::Ids | Written::FromGallery | Written::Choice | Written::Fit(..) => {
-                self.list().to_owned()
-            }
+            Written::Path
+            | Written::Ids
+            | Written::Payloads
+            | Written::FromGallery
+            | Written::Choice
+            | Written::Fit(..) => self.list().to_owned(),
         }
     }
 
@@ -521,7 +541,7 @@ impl Written<'_> {
         match self {
             Written::Points => format!("/points/{place}/id"),
             Written::Batch => format!("/batch/ids/{place}"),
-            Written::Ids => format!("/points/{place}"),
+            Written::Ids | Written::Payloads => format!("/points/{place}"),
             Written::Bank => format!("/ids/{place}"),
             Written::Path | Written::FromGallery | Written::Choice | Written::Fit(..) => {
                 self.list().to_owned()
@@ -535,6 +555,7 @@ impl Written<'_> {
             Written::Points => format!("/points/{place}/text"),
             Written::Path
             | Written::Ids
+            | Written::Payloads
             | Written::Bank
             | Written::FromGallery
             | Written::Choice
@@ -545,7 +566,7 @@ impl Written<'_> {
     /// The list that the write is made of, or the whole body.
     fn list(&self) -> &'static str {
         match self {
-            Written::Points | Written::Ids => "/points",
+            Written::Points | Written::Ids | Written::Payloads => "/points",
             Written::Batch => "/batch",
             Written::Bank => "/vectors",
             Written::FromGallery => "/from_gallery",
@@ -562,6 +583,7 @@ impl Written<'_> {
             | Written::Points
             | Written::Batch
             | Written::Ids
+            | Written::Payloads
             | Written::Bank
             | Written::Choice
             | Written::FromGallery => None,
@@ -576,6 +598,7 @@ impl Written<'_> {
             | Written::Points
             | Written::Batch
             | Written::Ids
+            | Written::Payloads
             | Written::Bank
             | Written::FromGallery
             | Written::Choice => "/kind",
@@ -587,7 +610,12 @@ impl Written<'_> {
         match self {
             Written::Points | Written::Batch => Some("/alarm/correction"),
             Written::Choice => Some("/correction"),
-            Written::Path | Written::Ids | Written::Bank | Written::FromGallery | Written::Fit(..) => None,
+            Written::Path
+            | Written::Ids
+            | Written::Payloads
+            | Written::Bank
+            | Written::FromGallery
+            | Written::Fit(..) => None,
         }
     }
 
@@ -596,7 +624,12 @@ impl Written<'_> {
         match self {
             Written::Points | Written::Batch => "/alarm/rate",
             Written::Choice => "/rate",
-            Written::Path | Written::Ids | Written::Bank | Written::FromGallery | Written::Fit(..) => "",
+            Written::Path
+            | Written::Ids
+            | Written::Payloads
+            | Written::Bank
+            | Written::FromGallery
+            | Written::Fit(..) => "",
         }
     }
 
@@ -607,6 +640,7 @@ impl Written<'_> {
             | Written::Points
             | Written::Batch
             | Written::Ids
+            | Written::Payloads
             | Written::Bank
             | Written::Choice
             | Written::FromGallery => "",

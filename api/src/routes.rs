@@ -10,8 +10,8 @@ use crate::errors::{UNKNOWN_PATH, WRONG_METHOD};
 use crate::problem::Problem;
 use crate::routes::Access::{Manage, Public, Read, Write};
 use crate::{
-    backups, banks, collections, corrections, defaults, health, hubness, jobs, live, metrics, points,
-    quarantine, queries, service,
+    backups, banks, collections, corrections, defaults, facets, health, hubness, jobs, live, metrics,
+    payload_indexes, payloads, points, quarantine, queries, scroll, service, updates,
 };
 
 /// Who may ask.
@@ -67,7 +67,8 @@ pub(crate) fn configure(app: &mut web::ServiceConfig) {
 }
 
 fn table() -> Vec<Path> {
-    [general(), asked(), points(), chosen(), kept(), learned(), fitted()].into_iter().flatten().collect()
+    let all = [general(), asked(), payloads(), points(), chosen(), kept(), learned(), fitted()];
+    all.into_iter().flatten().collect()
 }
 
 fn general() -> Vec<Path> {
@@ -91,6 +92,23 @@ fn general() -> Vec<Path> {
         path("/collections/{collection}/hubness", [get(Read, hubness::measure)]),
         path("/jobs", [get(Read, jobs::list)]),
         path("/jobs/{job}", [delete(Manage, jobs::cancel), get(Read, jobs::describe)]),
+    ]
+}
+
+fn payloads() -> Vec<Path> {
+    vec![
+        // Before the path with an id.
+        path(
+            "/collections/{collection}/points/payload",
+            [post(Write, payloads::set), put(Write, payloads::overwrite)],
+        ),
+        path("/collections/{collection}/points/payload/clear", [post(Write, payloads::clear)]),
+        path("/collections/{collection}/points/payload/delete", [post(Write, payloads::delete)]),
+        path("/collections/{collection}/points/batch", [post(Write, updates::batch)]),
+        path("/collections/{collection}/points/scroll", [post(Read, scroll::scroll)]),
+        path("/collections/{collection}/facet", [post(Read, facets::facet)]),
+        path("/collections/{collection}/index", [put(Write, payload_indexes::create)]),
+        path("/collections/{collection}/index/{field}", [delete(Write, payload_indexes::delete)]),
     ]
 }
 

@@ -9,8 +9,8 @@ use crate::call::Task;
 use crate::decode::{self, Fields, Place};
 use crate::errors::{self, BATCH_TOO_LARGE, INVALID_VALUE, MISSING_FIELD, NOT_SUPPORTED};
 use crate::filter::filter;
-use crate::points::Selection;
 use crate::problem::Problem;
+use crate::selectors::Selection;
 
 /// Prefetches within each other.
 const PREFETCH_DEPTH_MAX: usize = 8;

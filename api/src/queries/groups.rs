@@ -9,12 +9,14 @@ use serde_json::Value;
 
 use super::body::{Form, part};
 use super::reply::{self, FoundBy, HitReply};
-use super::{HITS_MAX, TIMEOUT, kinds, lookup};
+use super::{HITS_MAX, TIMEOUT, lookup};
 use crate::call::{Call, Task};
 use crate::decode::{self, Fields, Place};
 use crate::errors::{self, INVALID_LIMIT, NOT_SUPPORTED};
-use crate::points::{self, PointReply, Selection};
+use crate::filter;
+use crate::points::{self, PointReply};
 use crate::problem::Problem;
+use crate::selectors::Selection;
 
 /// Groups of an answer unless the body says how many.
 const GROUPS_DEFAULT: usize = 10;
@@ -94,9 +96,9 @@ fn groups(task: &Task, body: Value, form: Form) -> Result<GroupsReply, Problem> 
     let found = dehub_query::group(snapshot, scope, &asked.request, &grouping);
     let (groups, answered) = found.map_err(|error| errors::request(&error, &asked.places))?;
     let reply = |Group { key, hits }| {
-        let looked_up = looked_up.as_ref().map(|(other, selection)| point(other, &key, *selection));
+        let looked_up = looked_up.as_ref().map(|(other, selection)| point(other, &key, selection));
         Ok(GroupReply {
-            hits: reply::hits(snapshot, &hits, None, asked.selection)?,
+            hits: reply::hits(snapshot, &hits, None, &asked.selection)?,
             lookup: looked_up.transpose()?.flatten(),
             id: GroupKeyReply(key),
         })
@@ -116,7 +118,7 @@ fn grouping(fields: &mut Fields<'_>) -> Result<Grouping, Problem> {
         let detail = format!("`{place}` is {found}, wanted {wanted}");
         Err(Problem::new(INVALID_LIMIT, detail).at(place).wanted(wanted).found(found))
     };
-    let key = fields.required("group_by", kinds::path)?;
+    let key = fields.required("group_by", filter::path)?;
     let size = fields.optional("group_size", count)?.unwrap_or(SIZE_DEFAULT);
     let groups = fields.optional("limit", count)?.unwrap_or(GROUPS_DEFAULT);
     if groups.saturating_mul(size) > HITS_MAX {
@@ -150,7 +152,7 @@ fn with_lookup(
 }
 
 /// The point whose id is a group's value.
-fn point(snapshot: &Snapshot, key: &GroupKey, selection: Selection) -> Result<Option<PointReply>, Problem> {
+fn point(snapshot: &Snapshot, key: &GroupKey, selection: &Selection) -> Result<Option<PointReply>, Problem> {
     let id = match key {
         GroupKey::Number(number) => u64::try_from(*number).ok().map(PointId::Number),
         GroupKey::Text(text) => PointId::text(text).ok(),

@@ -2,15 +2,14 @@
 
 use std::hash::{BuildHasher, Hasher, RandomState};
 
-use dehub_query::{
-    Direction, Fusion, Kind, OrderBy, OrderValue, Pair, PayloadPath, RRF_K_DEFAULT, Source, Strategy,
-};
+use dehub_query::{Fusion, Kind, Pair, RRF_K_DEFAULT, Source, Strategy};
 use serde_json::Value;
 
 use super::lookup::Lookup;
 use crate::decode::{self, Fields, Place};
 use crate::errors::{BATCH_TOO_LARGE, INVALID_VALUE};
 use crate::problem::Problem;
+use crate::scroll::order_by;
 
 /// Examples of one request: a ranking by them may score every point for each.
 const EXAMPLES_MAX: usize = 1024;
@@ -227,33 +226,6 @@ fn rrf(value: Value, place: Place<'_>) -> Result<Fusion, Problem> {
     let weights = fields.optional("weights", |value, place| decode::list(value, place, decode::number_32))?;
     fields.finish()?;
     Ok(Fusion::Rrf { k: k.unwrap_or(RRF_K_DEFAULT), weights })
-}
-
-/// A path, or `{"key", "direction", "start_from"}`.
-fn order_by(value: Value, place: Place<'_>) -> Result<OrderBy, Problem> {
-    if value.is_string() {
-        let key = path(value, place)?;
-        return Ok(OrderBy { key, direction: Direction::Ascending, start_from: None });
-    }
-    let mut fields = Fields::new(value, place)?;
-    let key = fields.required("key", path)?;
-    let direction =
-        fields.optional("direction", |value, place| match decode::string(value, place)?.as_str() {
-            "asc" => Ok(Direction::Ascending),
-            "desc" => Ok(Direction::Descending),
-            found => Err(decode::out_of_range(place, found, "asc or desc")),
-        })?;
-    let start_from = fields.optional("start_from", |value, place| {
-        OrderValue::of(&value).ok_or_else(|| decode::wrong(place, &value, "a number or a date"))
-    })?;
-    fields.finish()?;
-    Ok(OrderBy { key, direction: direction.unwrap_or_default(), start_from })
-}
-
-/// A path into payloads.
-pub(crate) fn path(value: Value, place: Place<'_>) -> Result<PayloadPath, Problem> {
-    let text = decode::string(value, place)?;
-    text.parse().map_err(|error| Problem::new(INVALID_VALUE, format!("`{place}`: {error}")).at(place))
 }
 
 /// The seed of a sample, which is another one each time.

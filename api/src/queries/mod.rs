@@ -133,7 +133,7 @@ fn answers(task: &Task, (collection, watched): &Served, all: Vec<Asked>) -> Resu
 fn answer(snapshot: &Snapshot, scope: &Scope, asked: &Asked, answered: &Answered) -> Result<Answer, Problem> {
     let explained = asked.explain.then(|| explanation(snapshot, scope, asked, answered)).transpose()?;
     let ranks = explained.as_ref().map(|explained| explained.raw_ranks.as_slice());
-    let points = reply::hits(snapshot, &answered.hits, ranks, asked.selection)?;
+    let points = reply::hits(snapshot, &answered.hits, ranks, &asked.selection)?;
     Ok(Answer { points, found_by: FoundBy::new(answered), explain: explained })
 }
 
@@ -152,7 +152,7 @@ fn explanation(
     let raw: Vec<_> = raw.into_iter().skip(skipped).take(limit).collect();
     Ok(ExplainReply {
         plan: answered.plan.as_ref().map(ToString::to_string).unwrap_or_default(),
-        raw: reply::hits(snapshot, &raw, None, *selection)?,
+        raw: reply::hits(snapshot, &raw, None, selection)?,
         // What passes the threshold is a prefix, as scores fall or distances rise; so ranks line up with hits.
         raw_ranks: raw_ranks.into_iter().skip(skipped).take(shown).collect(),
         staleness: staleness.map(|staleness| StalenessReply::new(&staleness, skipped, shown)),

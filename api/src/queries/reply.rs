@@ -1,13 +1,14 @@
 //! Answers to requests.
 
 use dehub_index::{Point, Snapshot};
-use dehub_query::{Answered, Bound, Found, Hit, OrderValue, Plan, Staleness};
+use dehub_query::{Answered, Bound, Found, Hit, Plan, Staleness};
 use dehub_vector::PointId;
-use serde::{Serialize, Serializer};
+use serde::Serialize;
 
 use crate::errors;
-use crate::points::{Parts, Selection};
 use crate::problem::Problem;
+use crate::scroll::OrderValueReply;
+use crate::selectors::{Parts, Selection};
 
 /// The answer to one request.
 #[derive(Serialize)]
@@ -52,18 +53,6 @@ pub(crate) struct HitReply {
     order_value: Option<OrderValueReply>,
     #[serde(flatten)]
     parts: Parts,
-}
-
-/// A value that points were ordered by.
-pub(crate) struct OrderValueReply(OrderValue);
-
-impl Serialize for OrderValueReply {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        match self.0 {
-            OrderValue::Whole(whole) => serializer.serialize_i64(whole),
-            OrderValue::Real(real) => serializer.serialize_f64(real),
-        }
-    }
 }
 
 /// The correction an answer is ranked by.
@@ -139,7 +128,7 @@ pub(crate) fn hits(
     snapshot: &Snapshot,
     hits: &[Found],
     ranks: Option<&[u32]>,
-    selection: Selection,
+    selection: &Selection,
 ) -> Result<Vec<HitReply>, Problem> {
     let rows: Vec<u32> = hits.iter().map(|hit| hit.row).collect();
     let points = snapshot.points(&rows).map_err(|error| errors::read(&error))?;
@@ -154,7 +143,7 @@ pub(crate) fn hits(
             bias: hit.and_then(|hit| hit.bias),
             scale: hit.and_then(|hit| hit.scale),
             rank_raw: ranks.and_then(|ranks| ranks.get(place).copied()),
-            order_value: order_value.map(OrderValueReply),
+            order_value: order_value.map(OrderValueReply::new),
             parts,
         })
     };

@@ -109,7 +109,7 @@ fn a_correction_takes_a_hub_off_the_top() {
     assert_eq!(corrected["hubness"]["correction"], "is@1");
     assert_eq!(corrected["points"][0]["payload"], json!({"name": "left"}));
     assert_eq!(corrected["points"][0]["text"], "an a");
-    assert_eq!(corrected["points"][2]["payload"], Value::Null);
+    assert_eq!(corrected["points"][2]["payload"], json!({}));
     assert_eq!(corrected["explain"]["raw_ranks"], json!([2, 1, 3]));
     assert_eq!(corrected["explain"]["raw"][0]["id"], "hub");
     assert!(corrected["explain"]["plan"].as_str().is_some_and(|plan| plan.contains("IS(beta=20)")));
@@ -170,7 +170,7 @@ fn points_are_read_counted_replaced_and_deleted() {
 
     let some = json!({"ids": ["hub", "absent", 7], "with_payload": false});
     assert_eq!(served.did("POST", "/collections/c/points", &some), json!([{"id": "hub"}, {"id": 7}]));
-    let point = json!({"id": 7, "payload": null, "vector": [0.0, 1.0]});
+    let point = json!({"id": 7, "payload": {}, "vector": [0.0, 1.0]});
     assert_eq!(served.get("/collections/c/points/7"), point);
 
     let batch = json!({"batch": {"ids": ["7", "a b/c", 7], "vectors": [[1, 1], [1, 2], [0, -2]],

@@ -8,5 +8,6 @@ mod health;
 mod jobs;
 mod life;
 mod live;
+mod payloads;
 mod queries;
 mod refusals;

@@ -1,17 +1,18 @@
 //! Answering requests.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use dehub_index::{Scope, Snapshot};
 
 use super::examples::{average, rank};
 use super::serve::{is_distance, serve};
-use super::{Found, Kind, Request, Strategy};
-use crate::QueryError;
+use super::{Found, Fusion, Kind, Request, Strategy};
 use crate::execute::{Response, run_unlimited};
 use crate::explain::{Explanation, explain_within};
 use crate::plan::Plan;
 use crate::query::{Query, Settings, Source};
+use crate::{OrderValue, QueryError};
 
 /// What a request is answered with.
 #[derive(Debug, Clone, PartialEq)]
@@ -140,6 +141,22 @@ pub fn explain_request(
     explain().map_err(|fault: Fault| fault.of(0))
 }
 
+/// The lists as one. What a point was listed by stays with it.
+fn fused(fusion: &Fusion, lists: &[Answered], limit: usize) -> Vec<Found> {
+    let scores = |list: &Answered| list.hits.iter().map(|hit| (hit.row, hit.score)).collect();
+    let scores: Vec<Vec<(u32, f32)>> = lists.iter().map(scores).collect();
+    let mut order_of: HashMap<u32, Option<OrderValue>> = HashMap::new();
+    for hit in lists.iter().flat_map(|list| &list.hits) {
+        order_of.entry(hit.row).or_insert(hit.order_value);
+    }
+    #[expect(clippy::cast_possible_truncation, reason = "scores have 32 bits")]
+    let found = |(row, score): (u32, f64)| Found {
+        order_value: order_of.get(&row).copied().flatten(),
+        ..Found::scored(row, score as f32)
+    };
+    fusion.fuse(&scores, limit).into_iter().map(found).collect()
+}
+
 /// All rows of several lists.
 fn rows_of(lists: &[Answered]) -> Vec<u32> {
     lists.iter().flat_map(|list| list.hits.iter().map(|hit| hit.row)).collect()
@@ -226,11 +243,7 @@ impl Request {
         let (scope, lists) = self.prefetched(base, scope)?;
         let is_exact = lists.iter().all(|list| list.is_exact);
         if let Kind::Fusion(fusion) = &self.kind {
-            let lists: Vec<Vec<(u32, f32)>> =
-                lists.iter().map(|list| list.hits.iter().map(|hit| (hit.row, hit.score)).collect()).collect();
-            #[expect(clippy::cast_possible_truncation, reason = "scores have 32 bits")]
-            let found = |(row, score): (u32, f64)| Found::scored(row, score as f32);
-            let fused = fusion.fuse(&lists, self.end()).into_iter().map(found).collect();
+            let fused = fused(fusion, &lists, self.end());
             return Ok(self.cut(Answered { is_exact, ..Answered::listed(base, fused) }));
         }
         let answered = self.ranked(base, &scope.only(rows_of(&lists)))?;

@@ -2,11 +2,11 @@
 
 use std::collections::HashMap;
 
-use dehub_index::{Scope, Snapshot};
+use dehub_index::{PayloadPath, Scope, Snapshot};
 use serde_json::Value;
 
 use super::execute::{Answered, Fault, RequestError};
-use super::{Found, PayloadPath, Request};
+use super::{Found, Request};
 use crate::QueryError;
 use crate::query::Settings;
 
@@ -66,19 +66,18 @@ fn widen(
     request: &Request,
     grouping: &Grouping,
 ) -> Result<(Vec<Group>, Answered), Fault> {
+    let most = base.len();
     // What is fused depends on all of the lists, so these are whole.
     let is_whole = !request.prefetch.is_empty();
     let first = grouping.groups.saturating_mul(grouping.size).saturating_mul(WIDER);
-    let mut limit = if is_whole { usize::MAX } else { first };
+    let mut limit = if is_whole { most } else { first.min(most) };
     loop {
-        // A point that is listed by several values is there several times.
-        let all = if is_whole || limit >= base.len() { usize::MAX } else { limit };
-        let answered = request.limited(all).answer(base, scope)?;
+        let answered = request.limited(limit).answer(base, scope)?;
         let groups = grouping.of(base, scope, &answered.hits)?;
-        if answered.hits.len() < all || grouping.is_full(&groups) {
+        if limit == most || answered.hits.len() < limit || grouping.is_full(&groups) {
             return Ok((groups, answered));
         }
-        limit = limit.saturating_mul(WIDER);
+        limit = limit.saturating_mul(WIDER).min(most);
     }
 }
 
@@ -109,8 +108,8 @@ impl Grouping {
             }
             scope.in_time(())?;
             let rows: Vec<u32> = hits.iter().map(|hit| hit.row).collect();
-            for (point, hit) in base.points(&rows)?.iter().zip(hits) {
-                for key in keys(&self.key.of(point)) {
+            for (payload, hit) in base.payloads(&rows)?.iter().zip(hits) {
+                for key in keys(&self.key, payload) {
                     let place = *place_of.entry(key.clone()).or_insert(groups.len());
                     if place == groups.len() && place < self.groups {
                         groups.push(Group { key, hits: Vec::new() });
@@ -126,22 +125,29 @@ impl Grouping {
 }
 
 /// The values to group by, each once; none if one of them is of another type.
-fn keys(values: &[Value]) -> Vec<GroupKey> {
+fn keys(path: &PayloadPath, payload: &Value) -> Vec<GroupKey> {
+    let mut values = Vec::new();
+    path.each(payload, |value| values.push(value));
     let mut keys = Vec::new();
     for value in values {
-        let key = match value {
-            Value::Number(number) => {
-                let whole = number.as_i64().map(i128::from).or_else(|| number.as_u64().map(i128::from));
-                whole.map(GroupKey::Number)
-            }
-            Value::String(text) => Some(GroupKey::Text(text.clone())),
-            Value::Null | Value::Bool(_) | Value::Array(_) | Value::Object(_) => None,
-        };
-        match key {
+        match GroupKey::of(value) {
             None => return Vec::new(),
             Some(key) if keys.contains(&key) => {}
             Some(key) => keys.push(key),
         }
     }
     keys
+}
+
+impl GroupKey {
+    fn of(value: &Value) -> Option<GroupKey> {
+        match value {
+            Value::Number(number) => {
+                let whole = number.as_i64().map(i128::from).or_else(|| number.as_u64().map(i128::from));
+                whole.map(GroupKey::Number)
+            }
+            Value::String(text) => Some(GroupKey::Text(text.clone())),
+            Value::Null | Value::Bool(_) | Value::Array(_) | Value::Object(_) => None,
+        }
+    }
 }

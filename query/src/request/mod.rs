@@ -14,18 +14,16 @@ mod fusion;
 mod groups;
 mod listing;
 mod matrix;
-mod path;
 mod serve;
 
 pub use examples::{Pair, Strategy};
 pub use execute::{Answered, RequestError, answer, explain_request};
 pub use fusion::{Fusion, RRF_K_DEFAULT};
 pub use groups::{Group, GroupKey, Grouping, group};
-pub use listing::{Direction, OrderBy, OrderValue};
 pub use matrix::{MatrixRow, matrix};
-pub use path::{PathError, PayloadPath};
 pub use serve::{Found, serve};
 
+use crate::OrderBy;
 use crate::query::{LIMIT_DEFAULT, Settings, Source};
 
 /// What points are ranked or listed by.

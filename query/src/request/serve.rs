@@ -3,10 +3,9 @@
 use dehub_index::Snapshot;
 use dehub_vector::{Metric, Vector};
 
-use super::OrderValue;
-use crate::QueryError;
 use crate::execute::{Hit, Response};
 use crate::query::Query;
+use crate::{OrderValue, QueryError};
 
 /// A point of an answer.
 #[derive(Debug, Clone, Copy, PartialEq)]

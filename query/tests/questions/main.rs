@@ -7,6 +7,7 @@ mod filters;
 mod laws;
 mod measures;
 mod pairs;
+mod payloads;
 mod plans;
 mod requests;
 mod scored;

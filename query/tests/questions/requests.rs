@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 
 use dehub_index::{Deadline, Payload, PointInput, Snapshot};
 use dehub_query::{
-    Answered, Direction, Filter, Found, Fusion, GroupKey, Grouping, Kind, OrderBy, Pair, QueryError, Ranking,
-    Request, Settings, Source, Strategy, answer, group, matrix, run,
+    Answered, Filter, Found, Fusion, GroupKey, Grouping, Kind, OrderBy, Pair, QueryError, Ranking, Request,
+    Settings, Source, Strategy, answer, group, matrix, run,
 };
 use dehub_vector::{Metric, PointId};
 
@@ -61,7 +61,7 @@ fn settings(limit: usize) -> Settings {
 }
 
 fn only(ids: impl Iterator<Item = u64>) -> Option<Arc<Filter>> {
-    Some(Arc::new(Filter { must: vec![ids.map(PointId::Number).collect()], must_not: Vec::new() }))
+    Some(Arc::new(Filter::only(ids.map(PointId::Number).collect())))
 }
 
 fn one(snapshot: &Snapshot, request: &Request) -> Answered {
@@ -389,13 +389,13 @@ fn points_are_listed_by_id_by_value_and_at_random() {
     let mut values: Vec<(u64, u64)> =
         (0..POINTS).filter(|id| id % 10 != 9).map(|id| ((id * 37) % 101, id)).collect();
     values.sort_unstable();
-    let order = |direction, start_from| {
-        Kind::OrderBy(OrderBy { key: "n".parse().expect("a path"), direction, start_from })
+    let order = |descending, start_from| {
+        Kind::OrderBy(OrderBy { key: "n".parse().expect("a path"), descending, start_from })
     };
-    let up = list(order(Direction::Ascending, None), 0, 300, None);
+    let up = list(order(false, None), 0, 300, None);
     assert_eq!(ids(&up), values.iter().map(|value| value.1).collect::<Vec<_>>());
-    let start = dehub_query::OrderValue::Whole(40);
-    let down = list(order(Direction::Descending, Some(start)), 0, 300, None);
+    let start = dehub_query::OrderValue::Integer(40);
+    let down = list(order(true, Some(start)), 0, 300, None);
     let wanted: Vec<u64> = values.iter().map(|value| value.0).filter(|&value| value <= 40).rev().collect();
     let found: Vec<u64> = ids(&down).into_iter().map(|id| (id * 37) % 101).collect();
     assert_eq!(found, wanted);
@@ -438,8 +438,7 @@ fn a_matrix_has_the_nearest_of_the_others_of_a_sample() {
 /// One request of each kind.
 fn each_kind() -> Vec<Request> {
     let kinds = by_examples().into_iter().map(|(kind, _)| kind);
-    let order =
-        OrderBy { key: "n".parse().expect("a path"), direction: Direction::Ascending, start_from: None };
+    let order = OrderBy { key: "n".parse().expect("a path"), descending: false, start_from: None };
     let others = [Kind::ById, Kind::OrderBy(order), Kind::Sample { seed: 1 }, Kind::Nearest(vector(99))];
     let mut requests: Vec<Request> =
         kinds.chain(others).map(|kind| Request::new(kind, settings(5))).collect();
@@ -454,8 +453,7 @@ fn an_empty_collection_answers_nothing_and_a_larger_limit_all_there_is() {
     empty.collection.delete(&[PointId::Number(0)]).expect("there");
     let snapshot = empty.collection.snapshot();
     let vectors = Kind::Context(vec![Pair { positive: vector(1), negative: vector(2) }]);
-    let order =
-        OrderBy { key: "n".parse().expect("a path"), direction: Direction::Ascending, start_from: None };
+    let order = OrderBy { key: "n".parse().expect("a path"), descending: false, start_from: None };
     for kind in
         [Kind::ById, Kind::OrderBy(order), Kind::Sample { seed: 1 }, Kind::Nearest(vector(1)), vectors]
     {
