@@ -3,7 +3,6 @@
 use std::collections::HashMap;
 
 use actix_web::HttpResponse;
-use dehub_index::Snapshot;
 use dehub_query::{MatrixRow, Ranking, Settings};
 use dehub_vector::PointId;
 use serde::Serialize;
@@ -87,7 +86,7 @@ pub(crate) async fn offsets(call: Call) -> HttpResponse {
 }
 
 fn matrix(task: &Task, body: Value) -> Result<Vec<MatrixRow>, Problem> {
-    let snapshot: &Snapshot = &task.collection()?.snapshot();
+    let snapshot = &task.collection()?.snapshot();
     let mut fields = Fields::new(body, Place::Body)?;
     let filter = fields.optional("filter", filter)?.flatten();
     let sample = fields.optional("sample", |value, place| {

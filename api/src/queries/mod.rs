@@ -7,6 +7,8 @@ mod lookup;
 mod matrix;
 mod reply;
 
+use std::sync::Arc;
+
 use actix_web::HttpResponse;
 use dehub_index::{Scope, Snapshot};
 use dehub_query::{
@@ -130,7 +132,12 @@ fn answers(task: &Task, (collection, watched): &Served, all: Vec<Asked>) -> Resu
     Ok(answers)
 }
 
-fn answer(snapshot: &Snapshot, scope: &Scope, asked: &Asked, answered: &Answered) -> Result<Answer, Problem> {
+fn answer(
+    snapshot: &Arc<Snapshot>,
+    scope: &Scope,
+    asked: &Asked,
+    answered: &Answered,
+) -> Result<Answer, Problem> {
     let explained = asked.explain.then(|| explanation(snapshot, scope, asked, answered)).transpose()?;
     let ranks = explained.as_ref().map(|explained| explained.raw_ranks.as_slice());
     let points = reply::hits(snapshot, &answered.hits, ranks, &asked.selection)?;
@@ -139,7 +146,7 @@ fn answer(snapshot: &Snapshot, scope: &Scope, asked: &Asked, answered: &Answered
 
 /// How an answer came about.
 fn explanation(
-    snapshot: &Snapshot,
+    snapshot: &Arc<Snapshot>,
     scope: &Scope,
     Asked { places, request, selection, .. }: &Asked,
     answered: &Answered,

@@ -1,5 +1,7 @@
 //! Checking a request before anything of it is answered.
 
+use std::sync::Arc;
+
 use dehub_index::Snapshot;
 
 use super::execute::{Fault, space};
@@ -8,9 +10,12 @@ use crate::QueryError;
 
 impl Request {
     /// Whether it and its prefetches can be answered; points that are named may still be missing.
-    pub(crate) fn check(&self, base: &Snapshot) -> Result<(), Fault> {
-        let own = space(base, self.using.as_deref())?;
-        self.settings.check(own.as_deref().unwrap_or(base))?;
+    pub(crate) fn check(&self, base: &Arc<Snapshot>) -> Result<(), Fault> {
+        if self.kind.compares() {
+            self.settings.check(&*space(base, self.using.as_deref())?)?;
+        } else {
+            self.settings.check(base)?;
+        }
         self.kind.check(self.prefetch.len())?;
         for (place, prefetch) in self.prefetch.iter().enumerate() {
             prefetch.check(base).map_err(|fault| fault.within(place))?;
@@ -20,6 +25,14 @@ impl Request {
 }
 
 impl Kind {
+    /// Whether it is about vectors.
+    fn compares(&self) -> bool {
+        match self {
+            Kind::ById | Kind::OrderBy(_) | Kind::Sample { .. } | Kind::Fusion(_) => false,
+            Kind::Nearest(_) | Kind::Recommend { .. } | Kind::Discover { .. } | Kind::Context(_) => true,
+        }
+    }
+
     fn check(&self, prefetches: usize) -> Result<(), QueryError> {
         let malformed = |reason| Err(QueryError::Malformed { reason });
         match self {

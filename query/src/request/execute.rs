@@ -7,7 +7,7 @@ use dehub_index::{Scope, Snapshot};
 
 use super::examples::{average, rank};
 use super::serve::{is_distance, serve};
-use super::{Found, Fusion, Kind, Request, Strategy};
+use super::{Found, Fusion, Kind, Request, Strategy, listing};
 use crate::execute::{Response, run_unlimited};
 use crate::explain::{Explanation, explain_within};
 use crate::plan::Plan;
@@ -68,13 +68,17 @@ impl Fault {
     }
 }
 
-/// The snapshot to search for a named vector in; `None` is the one of the whole collection.
-pub(crate) fn space(base: &Snapshot, name: Option<&str>) -> Result<Option<Arc<Snapshot>>, QueryError> {
-    _ = base;
+/// The snapshot to search by a vector of this name in; `None` is the unnamed one. Its rows are those of the base.
+pub(crate) fn space(base: &Arc<Snapshot>, name: Option<&str>) -> Result<Arc<Snapshot>, QueryError> {
     match name {
-        None => Ok(None),
+        None => Ok(Arc::clone(base)),
         Some(name) => Err(QueryError::UnknownSpace { name: name.to_owned() }),
     }
+}
+
+/// Those points of a scope of the base that have a vector in a space.
+pub(crate) fn scope_in(base: &Arc<Snapshot>, space: &Arc<Snapshot>, scope: &Scope) -> Scope {
+    if Arc::ptr_eq(base, space) { scope.clone() } else { scope.only(space.rows()) }
 }
 
 /// Answers requests with points of a scope of this snapshot, until its deadline. Queries for nearest points
@@ -82,7 +86,11 @@ pub(crate) fn space(base: &Snapshot, name: Option<&str>) -> Result<Option<Arc<Sn
 ///
 /// # Errors
 /// The first that has no answer. [`QueryError::TimeUp`] is nobody's in particular: it names the first request.
-pub fn answer(base: &Snapshot, scope: &Scope, requests: &[Request]) -> Result<Vec<Answered>, RequestError> {
+pub fn answer(
+    base: &Arc<Snapshot>,
+    scope: &Scope,
+    requests: &[Request],
+) -> Result<Vec<Answered>, RequestError> {
     for (place, request) in requests.iter().enumerate() {
         request.check(base).map_err(|fault| fault.of(place))?;
     }
@@ -115,21 +123,20 @@ fn batch_fault(mut error: QueryError, places: &[usize]) -> RequestError {
 /// # Errors
 /// [`QueryError::Malformed`] for one that asks for anything else.
 pub fn explain_request(
-    base: &Snapshot,
+    base: &Arc<Snapshot>,
     scope: &Scope,
     request: &Request,
 ) -> Result<(Explanation, Vec<Found>), RequestError> {
     let explain = || {
         request.check(base)?;
-        let own = space(base, request.using.as_deref())?;
-        let space = own.as_deref().unwrap_or(base);
+        let space = &space(base, request.using.as_deref())?;
         let scope = if request.prefetch.is_empty() {
             request.settings.scope(base, scope)?
         } else {
             let (scope, lists) = request.prefetched(base, scope)?;
             scope.only(rows_of(&lists))
         };
-        let scope = request.without_examples(base, scope)?;
+        let scope = scope_in(base, space, &request.without_examples(base, scope)?);
         let Some(query) = request.query(space)? else {
             let reason = "only a query for nearest points, or an average of examples, can be explained";
             return Err(QueryError::Malformed { reason }.into());
@@ -233,7 +240,7 @@ impl Request {
     }
 
     /// Answers it with points of a scope.
-    pub(crate) fn answer(&self, base: &Snapshot, scope: &Scope) -> Result<Answered, Fault> {
+    pub(crate) fn answer(&self, base: &Arc<Snapshot>, scope: &Scope) -> Result<Answered, Fault> {
         if self.prefetch.is_empty() {
             let scope = self.settings.scope(base, scope)?;
             // A query by a point leaves that out itself, at less cost.
@@ -251,7 +258,7 @@ impl Request {
     }
 
     /// The points its filter allows but for its examples, and what its prefetches find among them.
-    fn prefetched(&self, base: &Snapshot, scope: &Scope) -> Result<(Scope, Vec<Answered>), Fault> {
+    fn prefetched(&self, base: &Arc<Snapshot>, scope: &Scope) -> Result<(Scope, Vec<Answered>), Fault> {
         let scope = self.settings.scope(base, scope)?;
         let scope = self.without_examples(base, scope)?;
         let mut lists = Vec::with_capacity(self.prefetch.len());
@@ -262,7 +269,7 @@ impl Request {
     }
 
     /// A scope without the points that it names as examples.
-    fn without_examples(&self, base: &Snapshot, scope: Scope) -> Result<Scope, QueryError> {
+    fn without_examples(&self, base: &Arc<Snapshot>, scope: Scope) -> Result<Scope, QueryError> {
         let mut rows = Vec::new();
         for (place, source) in self.kind.examples().into_iter().enumerate() {
             if let Source::Point(id) = source {
@@ -274,36 +281,30 @@ impl Request {
     }
 
     /// The points of a scope, ranked or listed.
-    fn ranked(&self, base: &Snapshot, scope: &Scope) -> Result<Answered, Fault> {
+    fn ranked(&self, base: &Arc<Snapshot>, scope: &Scope) -> Result<Answered, Fault> {
         scope.in_time(())?;
-        let own = space(base, self.using.as_deref())?;
-        let space = own.as_deref().unwrap_or(base);
-        let answered = match &self.kind {
-            Kind::ById => Answered::listed(base, super::listing::by_id(base, scope, self.end())?),
-            Kind::OrderBy(order) => {
-                Answered::listed(base, super::listing::by_value(base, scope, order, self.end())?)
-            }
-            Kind::Sample { seed } => {
-                Answered::listed(base, super::listing::at_random(scope, *seed, self.end()))
-            }
+        let end = self.end();
+        let hits = match &self.kind {
+            Kind::ById => listing::by_id(base, scope, end)?,
+            Kind::OrderBy(order) => listing::by_value(base, scope, order, end)?,
+            Kind::Sample { seed } => listing::at_random(scope, *seed, end),
             Kind::Nearest(_)
             | Kind::Recommend { .. }
             | Kind::Discover { .. }
             | Kind::Context(_)
-            | Kind::Fusion(_) => match self.query(space)? {
-                Some(query) => {
-                    let responses = run_unlimited(space, scope, std::slice::from_ref(&query))?;
-                    let response = responses.into_iter().next();
-                    let answered = response.map(|response| Answered::of(space, &query, response));
-                    answered.transpose()?.unwrap_or_else(|| Answered::listed(base, Vec::new()))
+            | Kind::Fusion(_) => {
+                let space = &space(base, self.using.as_deref())?;
+                let scope = &scope_in(base, space, scope);
+                match self.query(space)? {
+                    Some(query) => {
+                        let mut responses = run_unlimited(space, scope, std::slice::from_ref(&query))?;
+                        return Ok(self.cut(Answered::of(space, &query, responses.swap_remove(0))?));
+                    }
+                    None => rank(space, scope, &self.kind, &self.settings, end)?,
                 }
-                None => {
-                    let hits = rank(space, scope, &self.kind, &self.settings, self.end())?;
-                    Answered::listed(base, hits)
-                }
-            },
+            }
         };
-        Ok(self.cut(answered))
+        Ok(self.cut(Answered::listed(base, hits)))
     }
 
     /// What passes the threshold, and is not skipped.

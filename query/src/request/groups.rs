@@ -1,6 +1,7 @@
 //! Groups: the best points for each value of the payload.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
 use dehub_index::{PayloadPath, Scope, Snapshot};
 use serde_json::Value;
@@ -52,7 +53,7 @@ pub struct Group {
 /// # Errors
 /// As for [`super::answer`].
 pub fn group(
-    base: &Snapshot,
+    base: &Arc<Snapshot>,
     scope: &Scope,
     request: &Request,
     grouping: &Grouping,
@@ -61,7 +62,7 @@ pub fn group(
 }
 
 fn widen(
-    base: &Snapshot,
+    base: &Arc<Snapshot>,
     scope: &Scope,
     request: &Request,
     grouping: &Grouping,

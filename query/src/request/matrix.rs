@@ -1,9 +1,11 @@
 //! How near the points of a sample are to each other.
 
+use std::sync::Arc;
+
 use dehub_index::{Scope, Snapshot};
 use dehub_vector::PointId;
 
-use super::execute::{Fault, RequestError, space};
+use super::execute::{Fault, RequestError, scope_in, space};
 use super::listing::sample;
 use super::{Found, serve};
 use crate::QueryError;
@@ -27,7 +29,7 @@ pub struct MatrixRow {
 /// # Errors
 /// As for [`super::answer`].
 pub fn matrix(
-    base: &Snapshot,
+    base: &Arc<Snapshot>,
     scope: &Scope,
     using: Option<&str>,
     settings: &Settings,
@@ -37,16 +39,15 @@ pub fn matrix(
 }
 
 fn nearest(
-    base: &Snapshot,
+    base: &Arc<Snapshot>,
     scope: &Scope,
     using: Option<&str>,
     settings: &Settings,
     (count, seed): (usize, u64),
 ) -> Result<Vec<MatrixRow>, Fault> {
-    let own = space(base, using)?;
-    let space = own.as_deref().unwrap_or(base);
+    let space = &space(base, using)?;
     settings.check(space)?;
-    let scope = settings.scope(base, scope)?;
+    let scope = scope_in(base, space, &settings.scope(base, scope)?);
     let rows = sample(scope.rows().collect(), seed, count);
     if rows.len() < 2 {
         return Ok(Vec::new());

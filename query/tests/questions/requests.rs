@@ -64,7 +64,7 @@ fn only(ids: impl Iterator<Item = u64>) -> Option<Arc<Filter>> {
     Some(Arc::new(Filter::only(ids.map(PointId::Number).collect())))
 }
 
-fn one(snapshot: &Snapshot, request: &Request) -> Answered {
+fn one(snapshot: &Arc<Snapshot>, request: &Request) -> Answered {
     let answered = answer(snapshot, &snapshot.scope(), std::slice::from_ref(request));
     answered.expect("an answer").remove(0)
 }
