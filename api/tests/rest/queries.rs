@@ -11,8 +11,8 @@ fn fill(client: &Client, distance: &str) {
     client.did("PUT", "/collections/c", &config);
     let point = |id: u32| {
         let angle = f64::from(id) * std::f64::consts::FRAC_PI_2 / 8.0;
-        let payload =
-            json!({"tag": ["a", "b", "c"][id as usize % 3], "in": {"n": 10 - id, "all": [id, id + 1]}});
+        let tag = ["a", "b", "c"][id as usize % 3];
+        let payload = json!({"tag": tag, "in": {"n": 10 - id, "all": [id, id + 1]}});
         json!({"id": id, "vector": [angle.cos(), angle.sin()], "payload": payload})
     };
     let points: Vec<Value> = (0..9).map(point).collect();

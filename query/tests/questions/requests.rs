@@ -113,7 +113,12 @@ fn wanted(kind: &Kind, core: &dyn Fn(&Source) -> f64) -> f64 {
             .iter()
             .map(|pair| sigmoid((core(&pair.positive) - core(&pair.negative) - 1.192_092_9e-7).min(0.0)))
             .sum(),
-        other => panic!("{other:?} is not made of examples"),
+        other @ (Kind::ById
+        | Kind::OrderBy(_)
+        | Kind::Sample { .. }
+        | Kind::Nearest(_)
+        | Kind::Recommend { .. }
+        | Kind::Fusion(_)) => panic!("{other:?} is not made of several examples"),
     }
 }
 
@@ -258,8 +263,8 @@ fn prefetches_are_searched_within_the_filters_above_and_ranked_or_fused_alone() 
     for with_graph in [false, true] {
         let bed = bed(Metric::Cosine, with_graph);
         let snapshot = bed.collection.snapshot();
-        let above = |id: u64| id % 2 == 0;
-        let below = |id: u64| id % 3 != 0;
+        let above = |id: u64| id.is_multiple_of(2);
+        let below = |id: u64| !id.is_multiple_of(3);
         let filtered = |limit, filter| Settings { filter, ..settings(limit) };
         let leaf =
             Request::new(Kind::Nearest(vector(81)), filtered(30, only((0..POINTS).filter(|&id| below(id)))));
@@ -322,7 +327,7 @@ fn groups_are_those_of_the_ranking_of_all_points() {
                     ["a", "b", "c", "d", "e", "f", "g"][usize::try_from(id * id % 7).expect("small")].into(),
                 ],
                 "in.many" | "in.many[]" => many().collect(),
-                "odd" if id % 5 != 0 => vec![(id % 3).to_string()],
+                "odd" if !id.is_multiple_of(5) => vec![(id % 3).to_string()],
                 _ => Vec::new(),
             }
         };
