@@ -1,5 +1,7 @@
 //! Collections: made, listed, described, dropped.
 
+use std::collections::BTreeMap;
+
 use actix_web::HttpResponse;
 use dehub_index::{
     CatalogueError, Collection, CollectionConfig, Durability, FormatInfo, Quantization,
@@ -17,6 +19,7 @@ use crate::decode::{self, Fields, Place};
 use crate::defaults::DefaultReply;
 use crate::errors::{self, MISSING_FIELD, Written};
 use crate::live::LiveReply;
+use crate::payload_indexes::{self, PayloadIndexReply};
 use crate::problem::Problem;
 use crate::quarantine::QuarantineReply;
 use crate::settings::{self, GraphSettings};
@@ -47,8 +50,9 @@ struct Described {
     indexed_vectors_count: usize,
     /// Those of the graph, and the points that are in none.
     segments_count: usize,
-    payload_schema: PayloadSchema,
     config: ConfigReply,
+    /// The indexes of payload fields, by field.
+    payload_schema: BTreeMap<String, PayloadIndexReply>,
     banks: Vec<BankReply>,
     corrections: Vec<CorrectionReply>,
     /// What queries that name no correction are ranked by; `null` for raw.
@@ -86,10 +90,6 @@ enum OptimizerStatus {
     Ok,
     Error(String),
 }
-
-/// The indexes of payload fields. There are none: a filter reads payloads.
-#[derive(Serialize)]
-struct PayloadSchema {}
 
 #[derive(Serialize)]
 struct ConfigReply {
@@ -232,8 +232,8 @@ fn describe_task(task: &Task) -> Result<Vec<u8>, Problem> {
         points_count: gallery.points,
         indexed_vectors_count: if snapshot.has_graph() { gallery.points - gallery.delta } else { 0 },
         segments_count: gallery.segments + 1,
-        payload_schema: PayloadSchema {},
         config: config_reply(&snapshot),
+        payload_schema: payload_indexes::schema(&snapshot),
         banks: snapshot.banks().map(BankReply::new).collect(),
         corrections: snapshot
             .corrections()

@@ -5,14 +5,14 @@ use std::fmt::Display;
 use dehub_backup::BackupError;
 use dehub_index::{
     AliasError, Blame, CatalogueError, CheckpointError, CollectionState, ConfigError, FitInput, Name,
-    OpenError, ReadError, RestoreError, TimeUp, WriteError,
+    OpenError, PayloadError, ReadError, RestoreError, TimeUp, WriteError,
 };
-use dehub_query::{BankKind, MethodError, QueryError, Ranking, Search, Settings, TuneError};
+use dehub_query::{BankKind, MethodError, QueryError, RequestError, TuneError};
 use dehub_vector::{PointId, VectorError};
 
 use crate::backups::BackupFault;
 use crate::problem::{Code, Problem};
-use crate::queries::Asked;
+use crate::queries::Places;
 
 pub(crate) const BAD_JSON: Code = Code::new(400, "bad_json", "The body is not JSON");
 pub(crate) const BAD_PATH: Code = Code::new(400, "bad_path", "The path cannot be decoded");
@@ -93,6 +93,8 @@ const TEXT_TOO_LONG: Code = Code::new(422, "text_too_long", "A text is too long"
 pub(crate) const PAYLOAD_TOO_LARGE: Code = Code::new(422, "payload_too_large", "A payload is too large");
 pub(crate) const BATCH_TOO_LARGE: Code = Code::new(422, "batch_too_large", "A batch is too large");
 pub(crate) const EMPTY_BATCH: Code = Code::new(422, "empty_batch", "A batch is empty");
+const TOO_MANY_INDEXES: Code =
+    Code::new(422, "too_many_indexes", "The collection has too many payload indexes");
 const COLLECTION_FULL: Code = Code::new(422, "collection_full", "The collection is full");
 const BANK_TOO_LARGE: Code = Code::new(422, "bank_too_large", "The bank would be too large");
 
@@ -148,6 +150,8 @@ pub(crate) enum Written<'a> {
     Ids,
     /// Rows of JSON lines or of a table, with the numbers they have in the body.
     Rows(&'a [u64]),
+    /// `{"points": [ids]}` or `{"filter": …}`, with what to make of payloads.
+    Payloads,
     /// `{"vectors": […], "ids": […]}` of a bank.
     Bank,
     /// `{"from_gallery": true}` of a bank.
@@ -321,6 +325,14 @@ pub(crate) fn write(error: &WriteError, written: &Written<'_>) -> Problem {
         WriteError::Decay { parameter, found, wanted } => range(new(INVALID_VALUE), parameter, wanted, found),
         WriteError::Live { parameter, found, wanted } => range(new(INVALID_VALUE), parameter, wanted, found),
         WriteError::BatchTooLarge { found } => new(BATCH_TOO_LARGE).at(written.list()).found(found),
+        WriteError::Payload { place, source, .. } => {
+            let code = match source {
+                PayloadError::TooLarge { .. } => PAYLOAD_TOO_LARGE,
+                PayloadError::NotAnObject { .. } | _ => INTERNAL,
+            };
+            new(code).at(written.id(*place))
+        }
+        WriteError::TooManyIndexes { found } => new(TOO_MANY_INDEXES).at("/field_name").found(found),
         WriteError::TooManyPoints { .. } => new(COLLECTION_FULL),
         WriteError::BankTooLarge { .. } => new(BANK_TOO_LARGE).at(written.list()),
         WriteError::UnknownBank { bank, .. } => match written.bank_field(bank) {
@@ -371,56 +383,42 @@ fn range(problem: Problem, field: &str, wanted: &str, found: impl Display) -> Pr
     problem.at(format_args!("/{field}")).wanted(wanted).found(found)
 }
 
-/// An error of queries.
-pub(crate) fn query(error: &QueryError, asked: &[Asked]) -> Problem {
+/// An error of a request, whose parts are at these places.
+pub(crate) fn request(error: &RequestError, places: &Places) -> Problem {
+    query(&error.source, places.at(&error.trail))
+}
+
+/// An error of a body that asks for points, but for none nearest to anything.
+pub(crate) fn listing(error: &QueryError) -> Problem {
+    query(error, &Places::body())
+}
+
+/// An error of a query, whose parts are at these places.
+fn query(error: &QueryError, places: &Places) -> Problem {
     let new = |code| Problem::new(code, error.to_string());
-    // The engine names the value; the first query that has it is the one to name.
-    let field = |is_it: &dyn Fn(&Settings) -> bool, name: &str| {
-        let place = asked.iter().find(|asked| is_it(&asked.query.settings)).or(asked.first());
-        format!("{}{name}", place.map_or("", |asked| asked.base.as_str()))
-    };
-    let limit_field = |limit| field(&|settings| settings.limit == Some(limit), "/limit");
-    let source = |place: usize| asked.get(place).map_or_else(String::new, Asked::source_pointer);
+    let field = |name: &str| format!("{}{name}", places.base);
     match error {
-        QueryError::Vector { place, source: fault } => vector(fault, fault.to_string(), &source(*place)),
-        QueryError::UnknownPoint { place, id } => unknown_point(id).at(source(*place)).found(id),
+        QueryError::Vector { place, source } => vector(source, source.to_string(), places.example(*place)),
+        QueryError::UnknownPoint { place, id } => unknown_point(id).at(places.example(*place)).found(id),
         QueryError::UnknownCorrection { correction, .. } => {
-            let names = |settings: &Settings| match &settings.ranking {
-                Ranking::Default | Ranking::Raw => false,
-                Ranking::Corrected { correction: own, .. } => own == correction,
-            };
-            let pointer = field(&names, "/hubness/correction");
-            new(UNKNOWN_CORRECTION).unprocessable().at(pointer).found(correction)
+            new(UNKNOWN_CORRECTION).unprocessable().at(field("/hubness/correction")).found(correction)
         }
         QueryError::MoreThanPoints { wanted, found } => {
-            let problem = new(MORE_THAN_POINTS).at(limit_field(*wanted));
-            problem.wanted(format_args!("at most {found}")).found(wanted)
+            new(MORE_THAN_POINTS).wanted(format_args!("at most {found}")).found(wanted)
         }
-        QueryError::Limit { found } => new(INVALID_LIMIT).at(limit_field(*found)).found(found),
-        QueryError::Effort => {
-            let pointer =
-                field(&|settings| settings.search == Search::Graph { effort: 0 }, "/params/hnsw_ef");
-            new(INVALID_EFFORT).at(pointer).found(0)
-        }
-        QueryError::Candidates => {
-            let asks = |settings: &Settings| settings.search == Search::Codes { candidates: 0 };
-            new(INVALID_CANDIDATES).at(field(&asks, "/params/candidates")).found(0)
-        }
-        QueryError::Recall { found } => {
-            let asks = |settings: &Settings| settings.search == Search::Recall { target: *found };
-            new(INVALID_RECALL).at(field(&asks, "/params/recall")).found(found)
-        }
+        QueryError::Limit { found } => new(INVALID_LIMIT).at(field("/limit")).found(found),
+        QueryError::Effort => new(INVALID_EFFORT).at(field("/params/hnsw_ef")).found(0),
+        QueryError::Candidates => new(INVALID_CANDIDATES).at(field("/params/candidates")).found(0),
+        QueryError::Recall { found } => new(INVALID_RECALL).at(field("/params/recall")).found(found),
         QueryError::Weight { found } | QueryError::NoStrength { found, .. } => {
-            let has = |settings: &Settings| match &settings.ranking {
-                Ranking::Default | Ranking::Raw => false,
-                Ranking::Corrected { weight, .. } => weight == found,
-            };
-            new(INVALID_WEIGHT).at(field(&has, "/hubness/weight")).found(found)
+            new(INVALID_WEIGHT).at(field("/hubness/weight")).found(found)
         }
         QueryError::BatchTooLarge { found } => new(BATCH_TOO_LARGE).at("/searches").found(found),
         QueryError::TimeUp(TimeUp { limit }) => {
             new(SEARCH_TIMEOUT).in_parameter("timeout").found(limit.as_secs_f64())
         }
+        QueryError::UnknownSpace { name } => new(NOT_SUPPORTED).at(places.using()).found(name),
+        QueryError::Malformed { .. } => new(INVALID_VALUE).at(places.query()),
         QueryError::NoPoints => new(NO_POINTS),
         QueryError::NoQueries(_) => new(EMPTY_BATCH).at("/searches"),
         QueryError::UnknownBank { .. } | QueryError::TooFewToCompare { .. } | QueryError::Unsuited { .. } => {
@@ -444,9 +442,7 @@ pub(crate) fn hubness(error: &QueryError) -> Problem {
             new(UNKNOWN_CORRECTION).unprocessable().in_parameter("correction").found(correction)
         }
         QueryError::MoreThanPoints { wanted, found } => {
-            // The engine calls it a limit; here it is `k`.
-            let detail = format!("k is {wanted}, but the collection has {found} points");
-            let problem = Problem::new(MORE_THAN_POINTS, detail).in_parameter("k");
+            let problem = new(MORE_THAN_POINTS).in_parameter("k");
             problem.wanted(format_args!("at most {found}")).found(wanted)
         }
         QueryError::NoPoints => new(NO_POINTS),
@@ -463,6 +459,8 @@ pub(crate) fn hubness(error: &QueryError) -> Problem {
         | QueryError::UnknownBank { .. }
         | QueryError::TooFewToCompare { .. }
         | QueryError::Unsuited { .. }
+        | QueryError::UnknownSpace { .. }
+        | QueryError::Malformed { .. }
         | QueryError::TimeUp(_) => by_blame(error.blame(), error.to_string()),
         QueryError::Read(error) => read(error),
         _ => by_blame(error.blame(), error.to_string()),
@@ -494,6 +492,8 @@ pub(crate) fn drift(error: &QueryError, given: Option<&str>) -> Problem {
         | QueryError::NoPoints
         | QueryError::NoQueries(_)
         | QueryError::Unsuited { .. }
+        | QueryError::UnknownSpace { .. }
+        | QueryError::Malformed { .. }
         | QueryError::TimeUp(_) => by_blame(error.blame(), error.to_string()),
         QueryError::Read(error) => read(error),
         _ => by_blame(error.blame(), error.to_string()),
@@ -538,7 +538,7 @@ pub(crate) fn tune(error: &TuneError, written: &Written<'_>) -> Problem {
         TuneError::Rounds { found } => new(INVALID_VALUE).at("/rounds").found(found),
         TuneError::Fit(error) => write(error, written),
         TuneError::Query(QueryError::NoQueries(_)) => new(NO_EVIDENCE).at("/queries"),
-        TuneError::Query(error) => query(error, &[]),
+        TuneError::Query(error) => listing(error),
         TuneError::NoCorrections | TuneError::TooFewPairs { .. } => {
             by_blame(error.blame(), error.to_string())
         }
@@ -595,6 +595,7 @@ impl Written<'_> {
             | Written::Points
             | Written::Batch
             | Written::Ids
+            | Written::Payloads
             | Written::Bank
             | Written::FromGallery
             | Written::Choice
@@ -610,6 +611,7 @@ impl Written<'_> {
             | Written::Points
             | Written::Batch
             | Written::Ids
+            | Written::Payloads
             | Written::FromGallery
             | Written::Choice
             | Written::Fit(..) => format!("/weights/{place}"),
@@ -622,9 +624,12 @@ impl Written<'_> {
             Written::Batch => format!("/batch/vectors/{place}"),
             Written::Rows(rows) => row_field(rows, place, "vector"),
             Written::Bank => format!("/vectors/{place}"),
-            Written::Path | Written::Ids | Written::FromGallery | Written::Choice | Written::Fit(..) => {
-                self.list().to_owned()
-            }
+            Written::Path
+            | Written::Ids
+            | Written::Payloads
+            | Written::FromGallery
+            | Written::Choice
+            | Written::Fit(..) => self.list().to_owned(),
         }
     }
 
@@ -632,7 +637,7 @@ impl Written<'_> {
         match self {
             Written::Points => format!("/points/{place}/id"),
             Written::Batch => format!("/batch/ids/{place}"),
-            Written::Ids => format!("/points/{place}"),
+            Written::Ids | Written::Payloads => format!("/points/{place}"),
             Written::Bank => format!("/ids/{place}"),
             Written::Rows(rows) => row_field(rows, place, "id"),
             Written::Path | Written::FromGallery | Written::Choice | Written::Fit(..) => {
@@ -648,6 +653,7 @@ impl Written<'_> {
             Written::Rows(rows) => row_field(rows, place, "text"),
             Written::Path
             | Written::Ids
+            | Written::Payloads
             | Written::Bank
             | Written::FromGallery
             | Written::Choice
@@ -658,7 +664,7 @@ impl Written<'_> {
     /// The list that the write is made of, or the whole body.
     fn list(&self) -> &'static str {
         match self {
-            Written::Points | Written::Ids => "/points",
+            Written::Points | Written::Ids | Written::Payloads => "/points",
             Written::Batch => "/batch",
             Written::Bank => "/vectors",
             Written::FromGallery => "/from_gallery",
@@ -677,6 +683,7 @@ impl Written<'_> {
             | Written::Batch
             | Written::Ids
             | Written::Rows(_)
+            | Written::Payloads
             | Written::Bank
             | Written::Choice
             | Written::FromGallery => None,
@@ -692,6 +699,7 @@ impl Written<'_> {
             | Written::Batch
             | Written::Ids
             | Written::Rows(_)
+            | Written::Payloads
             | Written::Bank
             | Written::FromGallery
             | Written::Choice => "/kind",
@@ -706,6 +714,7 @@ impl Written<'_> {
             Written::Path
             | Written::Ids
             | Written::Rows(_)
+            | Written::Payloads
             | Written::Bank
             | Written::FromGallery
             | Written::Fit(..) => None,
@@ -720,6 +729,7 @@ impl Written<'_> {
             Written::Path
             | Written::Ids
             | Written::Rows(_)
+            | Written::Payloads
             | Written::Bank
             | Written::FromGallery
             | Written::Fit(..) => "",
@@ -734,6 +744,7 @@ impl Written<'_> {
             | Written::Batch
             | Written::Ids
             | Written::Rows(_)
+            | Written::Payloads
             | Written::Bank
             | Written::Choice
             | Written::FromGallery => "",

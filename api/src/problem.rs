@@ -153,6 +153,19 @@ impl Problem {
         self
     }
 
+    /// The same, if it is that a name leads nowhere.
+    pub(crate) fn unprocessable_if_unknown(self) -> Problem {
+        if self.status == 404 { self.unprocessable() } else { self }
+    }
+
+    /// The body that it is about is a part of another one, at this pointer; `note` says what became of the rest.
+    pub(crate) fn below(mut self, pointer: &str, note: &str) -> Problem {
+        self.detail = format!("`{pointer}`: {}; {note}", self.detail);
+        let fault = self.fault_mut();
+        fault.pointer = Some(format!("{pointer}{}", fault.pointer.as_deref().unwrap_or_default()));
+        self
+    }
+
     pub(crate) fn retry_after(mut self, seconds: u32) -> Problem {
         self.retry_after_seconds = Some(seconds);
         self

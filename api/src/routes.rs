@@ -13,8 +13,9 @@ use crate::guard;
 use crate::problem::Problem;
 use crate::routes::Access::{Manage, Public, Read, Write};
 use crate::{
-    aliases, backups, banks, collections, corrections, defaults, health, hubness, jobs, live, metrics,
-    missing, points, quarantine, queries, service, snapshots,
+    aliases, backups, banks, collections, corrections, defaults, facets, health, hubness, jobs, live,
+    metrics, missing, payload_indexes, payloads, points, quarantine, queries, scroll, service, snapshots,
+    updates,
 };
 
 /// Who may ask.
@@ -91,7 +92,8 @@ pub(crate) fn configure(app: &mut web::ServiceConfig) {
 }
 
 fn table() -> Vec<Path> {
-    [named(), general(), points(), chosen(), kept(), learned(), fitted()].into_iter().flatten().collect()
+    let all = [named(), general(), asked(), payloads(), points(), chosen(), kept(), learned(), fitted()];
+    all.into_iter().flatten().collect()
 }
 
 /// Before the paths with a collection: none can be made by the name `aliases`.
@@ -137,16 +139,49 @@ fn general() -> Vec<Path> {
     ]
 }
 
+fn payloads() -> Vec<Path> {
+    vec![
+        // Before the path with an id.
+        path(
+            "/collections/{collection}/points/payload",
+            [post(Write, payloads::set), put(Write, payloads::overwrite)],
+        ),
+        path("/collections/{collection}/points/payload/clear", [post(Write, payloads::clear)]),
+        path("/collections/{collection}/points/payload/delete", [post(Write, payloads::delete)]),
+        path("/collections/{collection}/points/batch", [post(Write, updates::batch)]),
+        path("/collections/{collection}/points/scroll", [post(Read, scroll::scroll)]),
+        path("/collections/{collection}/facet", [post(Read, facets::facet)]),
+        path("/collections/{collection}/index", [put(Write, payload_indexes::create)]),
+        path("/collections/{collection}/index/{field}", [delete(Write, payload_indexes::delete)]),
+    ]
+}
+
 fn points() -> Vec<Path> {
     vec![
         path("/collections/{collection}/points", [post(Read, points::retrieve), put(Write, points::upsert)]),
         // Before the path with an id. A point with one of these ids is read by POST to `points`.
         path("/collections/{collection}/points/count", [post(Read, points::count)]),
         path("/collections/{collection}/points/delete", [post(Write, points::delete)]),
-        path("/collections/{collection}/points/query", [post(Read, queries::query)]),
-        path("/collections/{collection}/points/search", [post(Read, queries::search)]),
-        path("/collections/{collection}/points/query/batch", [post(Read, queries::query_batch)]),
         path("/collections/{collection}/points/{id}", [get(Read, points::get)]),
+    ]
+}
+
+fn asked() -> Vec<Path> {
+    let of = |path_of, entry| path(path_of, [entry]);
+    vec![
+        of("/collections/{collection}/points/query", post(Read, queries::query)),
+        of("/collections/{collection}/points/query/batch", post(Read, queries::query_batch)),
+        of("/collections/{collection}/points/query/groups", post(Read, queries::query_groups)),
+        of("/collections/{collection}/points/search", post(Read, queries::search)),
+        of("/collections/{collection}/points/search/batch", post(Read, queries::search_batch)),
+        of("/collections/{collection}/points/search/groups", post(Read, queries::search_groups)),
+        of("/collections/{collection}/points/search/matrix/pairs", post(Read, queries::pairs)),
+        of("/collections/{collection}/points/search/matrix/offsets", post(Read, queries::offsets)),
+        of("/collections/{collection}/points/recommend", post(Read, queries::recommend)),
+        of("/collections/{collection}/points/recommend/batch", post(Read, queries::recommend_batch)),
+        of("/collections/{collection}/points/recommend/groups", post(Read, queries::recommend_groups)),
+        of("/collections/{collection}/points/discover", post(Read, queries::discover)),
+        of("/collections/{collection}/points/discover/batch", post(Read, queries::discover_batch)),
     ]
 }
 

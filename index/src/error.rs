@@ -10,7 +10,7 @@ use crate::config::VERSION;
 use crate::point::TEXT_BYTES_MAX;
 use crate::record::DamagedRecord;
 use crate::upgrade::OLDEST;
-use crate::{BATCH_POINTS_MAX, ConfigError, Name, WEIGHT_MAX};
+use crate::{BATCH_POINTS_MAX, ConfigError, Name, PAYLOAD_INDEXES_MAX, PayloadError, WEIGHT_MAX};
 
 /// Why a collection could not be opened.
 #[derive(Debug, thiserror::Error)]
@@ -153,6 +153,22 @@ pub enum WriteError {
     #[error("the batch has {found} points, wanted at most {BATCH_POINTS_MAX}")]
     BatchTooLarge {
         /// How many.
+        found: usize,
+    },
+    /// What a change makes of a payload is no payload.
+    #[error("point {place} (id {id}): {source}")]
+    Payload {
+        /// Its place in the list, from 0.
+        place: usize,
+        /// Its id.
+        id: PointId,
+        /// What is wrong with it.
+        source: PayloadError,
+    },
+    /// One index too many.
+    #[error("the collection has {found} payload indexes, and may have {PAYLOAD_INDEXES_MAX}")]
+    TooManyIndexes {
+        /// How many there are.
         found: usize,
     },
     /// Row numbers are used up.
@@ -458,6 +474,8 @@ impl WriteError {
             | WriteError::Weight { .. }
             | WriteError::Decay { .. }
             | WriteError::TextTooLong { .. }
+            | WriteError::Payload { .. }
+            | WriteError::TooManyIndexes { .. }
             | WriteError::BatchTooLarge { .. }
             | WriteError::TooManyPoints { .. }
             | WriteError::BankTooLarge { .. }

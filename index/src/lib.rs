@@ -83,7 +83,11 @@ pub use mend::{MendOutcome, Mended};
 pub use merging::SEGMENT_DEAD_SHARE_MAX;
 pub use open_progress::{OpenPhase, OpenProgress};
 pub use orphans::Orphans;
-pub use payload::{PAYLOAD_BYTES_MAX, Payload, PayloadError};
+pub use payload::{
+    FieldKind, FieldKindError, FieldValue, GeoPoint, PATH_BYTES_MAX, PAYLOAD_BYTES_MAX, PAYLOAD_INDEXES_MAX,
+    PathError, PathStep, Payload, PayloadChange, PayloadChanged, PayloadColumn, PayloadError, PayloadPath,
+    Scalar, moment,
+};
 pub use pending::PendingFit;
 pub use point::{BATCH_POINTS_MAX, Point, PointInput, Receipt, TEXT_BYTES_MAX, Upserted};
 pub use progress::FitProgress;

@@ -6,10 +6,10 @@ use dehub_store::Family;
 use dehub_vector::{Candidate, PointId};
 use serde::{Deserialize, Serialize};
 
-use crate::{Name, Payload, Point};
+use crate::{Name, Payload, PayloadPath, Point};
 
 /// One record each: the configuration, counters, the default correction, the rule of the quarantine, every
-/// point in it, and every fit that is not complete.
+/// point in it, every index of a payload field, and every fit that is not complete.
 pub(crate) const META: Family = Family::new("meta");
 /// Id → row.
 pub(crate) const IDS: Family = Family::new("ids");
@@ -53,6 +53,14 @@ pub(crate) const PENDING_PREFIX: &[u8] = b"fit/";
 /// The key of a fit that is not complete.
 pub(crate) fn pending_key(first: u32) -> Vec<u8> {
     [PENDING_PREFIX, &first.to_be_bytes()].concat()
+}
+
+/// Before the path of a payload field → `FieldRecord`.
+pub(crate) const FIELD_PREFIX: &[u8] = b"index/";
+
+/// The key of the index of a payload field.
+pub(crate) fn field_key(path: &PayloadPath) -> Vec<u8> {
+    [FIELD_PREFIX, path.to_string().as_bytes()].concat()
 }
 
 /// The key of a point in quarantine.

@@ -9,6 +9,7 @@ use dehub_store::{OwnedView, Store};
 use dehub_vector::{Chunked, Metric, PointId, Vector, dot};
 
 use crate::bank::Bank;
+use crate::payload::PayloadColumns;
 use crate::quarantine::Quarantine;
 use crate::record::{
     ENTRIES, IDS, POINTS, damaged, id_key, pair_key, read_id, read_point, read_u32, row_key,
@@ -33,6 +34,7 @@ pub struct Snapshot {
     /// A bound on every vector's length.
     pub(crate) norm_max: f32,
     pub(crate) live: RowSet,
+    pub(crate) columns: PayloadColumns,
     pub(crate) segments: Segments,
     /// What is to be frozen next, once it was asked for.
     pub(crate) freezes_next: OnceLock<Option<Range<u32>>>,
@@ -82,6 +84,7 @@ impl Snapshot {
             half_norms: state.half_norms.clone(),
             norm_max: state.norm_max,
             live: state.live.clone(),
+            columns: state.columns.clone(),
             segments: state.segments.clone(),
             freezes_next: OnceLock::new(),
             banks: state.banks.iter().map(bank).collect(),
@@ -193,7 +196,7 @@ impl Snapshot {
     }
 
     /// The row that the record of an id names.
-    fn live_row(&self, id: &PointId, bytes: &[u8]) -> Result<u32, ReadError> {
+    pub(crate) fn live_row(&self, id: &PointId, bytes: &[u8]) -> Result<u32, ReadError> {
         let row = read_u32(IDS, bytes)?;
         if !self.is_live(row) {
             return Err(damaged(IDS, format!("id {id} leads to row {row}, which holds no point")).into());

@@ -9,13 +9,14 @@ use dehub_vector::{CHUNK_ROWS, Chunked, Metric, PointId, Vector, dot};
 
 use crate::bank::Bank;
 use crate::correction::{Column, Correction, CorrectionInfo, Source};
+use crate::payload::PayloadColumns;
 use crate::quarantine::Quarantine;
 use crate::record::{CorrectionRecord, Counters, SetKind, SetRecord};
 use crate::row_set::{RowSet, chunk_rows};
 use crate::segments::Segments;
 use crate::{Calibration, CollectionConfig, DefaultCorrection, FormatInfo, LiveBank, Name};
 
-/// Everything the store holds that answers depend on, but for ids, payloads and texts.
+/// Everything the store holds that answers depend on, but for ids, texts and payloads without an index.
 #[derive(Debug, Clone)]
 pub(crate) struct State {
     pub(crate) config: CollectionConfig,
@@ -28,6 +29,8 @@ pub(crate) struct State {
     pub(crate) half_norms: Option<Chunked>,
     pub(crate) norm_max: f32,
     pub(crate) live: RowSet,
+    /// The values of the payload fields that have an index.
+    pub(crate) columns: PayloadColumns,
     pub(crate) banks: BTreeMap<Name, Bank>,
     pub(crate) sets: BTreeMap<u32, Set>,
     pub(crate) corrections: BTreeMap<Name, CorrectionRecord>,
@@ -109,6 +112,7 @@ impl State {
             half_norms,
             norm_max: 0.0,
             live: RowSet::default(),
+            columns: PayloadColumns::default(),
             banks: BTreeMap::new(),
             sets: BTreeMap::new(),
             corrections: BTreeMap::new(),

@@ -33,10 +33,10 @@ pub enum QueryError {
         /// The corrections there are.
         found: String,
     },
-    /// More hits wanted than there are points.
-    #[error("the limit is {wanted}, but the collection has {found} points")]
+    /// More neighbours of each query are to be measured than there are points.
+    #[error("k is {wanted}, but the collection has {found} points")]
     MoreThanPoints {
-        /// The limit.
+        /// How many neighbours.
         wanted: usize,
         /// The points there are.
         found: usize,
@@ -114,6 +114,18 @@ pub enum QueryError {
         /// What does not fit.
         reason: &'static str,
     },
+    /// No such named vector.
+    #[error("there is no vector `{name}`")]
+    UnknownSpace {
+        /// What was asked for.
+        name: String,
+    },
+    /// A request that asks for nothing that could be answered.
+    #[error("{reason}")]
+    Malformed {
+        /// What is wrong with it.
+        reason: &'static str,
+    },
     /// It took longer than the time it was given.
     #[error(transparent)]
     TimeUp(#[from] TimeUp),
@@ -123,6 +135,14 @@ pub enum QueryError {
 }
 
 impl QueryError {
+    /// Takes out which of several vectors it is about: the first one is left.
+    pub(crate) fn take_place(&mut self) -> Option<usize> {
+        if let QueryError::Vector { place, .. } | QueryError::UnknownPoint { place, .. } = self {
+            return Some(std::mem::take(place));
+        }
+        None
+    }
+
     /// Whose fault it is.
     pub fn blame(&self) -> Blame {
         match self {
@@ -142,6 +162,8 @@ impl QueryError {
             | QueryError::NoPoints
             | QueryError::TooFewToCompare { .. }
             | QueryError::Unsuited { .. }
+            | QueryError::UnknownSpace { .. }
+            | QueryError::Malformed { .. }
             | QueryError::TimeUp(_)
             | QueryError::NoQueries(_) => Blame::Caller,
         }

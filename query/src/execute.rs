@@ -66,6 +66,16 @@ pub fn run_within(
     if queries.len() > BATCH_QUERIES_MAX {
         return Err(QueryError::BatchTooLarge { found: queries.len() });
     }
+    queries.iter().try_for_each(|query| query.settings.check(snapshot))?;
+    run_unlimited(snapshot, scope, queries)
+}
+
+/// The same for queries whose settings are checked, or have a limit beyond what is asked from outside.
+pub(crate) fn run_unlimited(
+    snapshot: &Snapshot,
+    scope: &Scope,
+    queries: &[Query],
+) -> Result<Vec<Response>, QueryError> {
     let mut responses: Vec<Option<Response>> = vec![None; queries.len()];
     // What is made of a filter is as large as the gallery, so there is one at a time.
     let mut by_filter: Vec<(&Option<Arc<Filter>>, Vec<Group<'_>>)> = Vec::new();

@@ -79,7 +79,7 @@ pub enum Search {
 /// How queries of a batch are answered.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Settings {
-    /// The number of hits; [`LIMIT_DEFAULT`], or all points if they are fewer, when not given.
+    /// The number of hits, [`LIMIT_DEFAULT`] when not given; all points if they are fewer.
     pub limit: Option<usize>,
     /// What to rank by.
     pub ranking: Ranking,
@@ -131,13 +131,33 @@ impl Settings {
     }
 
     /// The number of hits on this snapshot.
-    pub(crate) fn limit_on(&self, snapshot: &Snapshot) -> Result<usize, QueryError> {
-        let found = snapshot.len();
-        match self.limit {
-            None => Ok(LIMIT_DEFAULT.min(found)),
-            Some(limit) if limit == 0 || limit > LIMIT_MAX => Err(QueryError::Limit { found: limit }),
-            Some(wanted) if wanted > found => Err(QueryError::MoreThanPoints { wanted, found }),
-            Some(limit) => Ok(limit),
+    pub(crate) fn limit_on(&self, snapshot: &Snapshot) -> usize {
+        self.limit.unwrap_or(LIMIT_DEFAULT).min(snapshot.len())
+    }
+
+    /// Whether queries can be answered with these settings, as far as the filter does not matter.
+    pub(crate) fn check(&self, snapshot: &Snapshot) -> Result<(), QueryError> {
+        if let Some(found) = self.limit.filter(|limit| !(1..=LIMIT_MAX).contains(limit)) {
+            return Err(QueryError::Limit { found });
+        }
+        self.search.check()?;
+        self.ranking.find(snapshot).map(|_| ())
+    }
+}
+
+impl Search {
+    fn check(self) -> Result<(), QueryError> {
+        match self {
+            Search::Graph { effort: 0 } => Err(QueryError::Effort),
+            Search::Codes { candidates: 0 } => Err(QueryError::Candidates),
+            Search::Recall { target } if !(target > 0.0 && target <= 1.0) => {
+                Err(QueryError::Recall { found: target })
+            }
+            Search::Auto
+            | Search::Exact
+            | Search::Recall { .. }
+            | Search::Graph { .. }
+            | Search::Codes { .. } => Ok(()),
         }
     }
 }

@@ -133,7 +133,7 @@ pub(crate) fn of_lines<T>(
 pub(crate) struct HitRow {
     pub(crate) id: PointId,
     pub(crate) score: f32,
-    pub(crate) raw_score: f32,
+    pub(crate) raw_score: Option<f32>,
     pub(crate) bias: Option<f32>,
     pub(crate) payload: Option<String>,
 }
@@ -155,7 +155,7 @@ pub(crate) fn to_arrow(
         ("rank", Column::Whole(ranks)),
         ("id", Column::Ids(hits().map(|hit| hit.id.clone()).collect())),
         ("score", Column::Numbers(hits().map(|hit| Some(hit.score)).collect())),
-        ("raw_score", Column::Numbers(hits().map(|hit| Some(hit.raw_score)).collect())),
+        ("raw_score", Column::Numbers(hits().map(|hit| hit.raw_score).collect())),
         ("bias", Column::Numbers(hits().map(|hit| hit.bias).collect())),
     ];
     if let Some(labels) = labels {

@@ -107,6 +107,11 @@ fn wrong_queries_are_told_what_is_wrong_where() {
 }
 
 #[test]
+fn wrong_filters_and_payloads_are_told_what_is_wrong_where() {
+    check_all(include_str!("refused/payloads.txt"));
+}
+
+#[test]
 fn wrong_banks_and_corrections_store_nothing() {
     check_all(include_str!("refused/fitted.txt"));
 }

@@ -11,11 +11,12 @@ use std::ops::Range;
 
 use dehub_store::{Family, View};
 
-use crate::open::{read_banks, read_choices, read_corrections, read_sets};
+use crate::open::{read_banks, read_choices, read_corrections, read_fields, read_sets};
 use crate::orphans::{Orphans, find_orphans};
+use crate::payload::PayloadColumns;
 use crate::record::{CALIBRATION_KEY, COUNTERS_KEY, Counters, FAMILIES, META, from_json};
 use crate::state::State;
-use crate::{Calibration, Collection, Name, OpenProgress, ReadError};
+use crate::{Calibration, Collection, FieldKind, Name, OpenProgress, PayloadPath, ReadError};
 
 pub use rebuild::Rebuilt;
 
@@ -29,7 +30,7 @@ pub enum CheckKind {
     Store,
     /// The numbers that only grow are beyond all that were given.
     Counters,
-    /// Ids, points and vectors are one to one, and vectors are those in memory.
+    /// Ids, points and vectors are one to one, and vectors and indexed payload fields are those in memory.
     Points,
     /// Points in quarantine have no row.
     Held,
@@ -41,7 +42,8 @@ pub enum CheckKind {
     Gates,
     /// Corrections have all their parts.
     Corrections,
-    /// The default, the rule of the quarantine and the policy of the live bank name what there is.
+    /// The default, the rule of the quarantine and the policy of the live bank name what there is, and the payload
+    /// fields in memory are those with an index.
     Choices,
     /// Fits that are not complete have numbers of their own.
     Pending,
@@ -335,7 +337,11 @@ impl Verifier<'_> {
     fn choices(&mut self) -> Result<(), ReadError> {
         let (own, fresh) = (self.state, &mut self.fresh);
         read_choices(fresh, self.view)?;
+        let kinds = |columns: &PayloadColumns| -> Vec<(PayloadPath, FieldKind)> {
+            columns.iter().map(|(path, column)| (path.clone(), column.kind())).collect()
+        };
         let same = [
+            ("payload indexes", kinds(&own.columns) == kinds(&read_fields(self.view)?)),
             ("default", own.default == fresh.default),
             ("quarantine", own.quarantine.rule == fresh.quarantine.rule),
             ("live", own.live_bank == fresh.live_bank),

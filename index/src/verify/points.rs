@@ -28,12 +28,17 @@ impl Verifier<'_> {
         let mut with_record = RowSet::default();
         for item in self.view.scan(POINTS, &[], None) {
             let (key, value) = item?;
-            let (row, id) = (read_u32(POINTS, &key)?, read_point(&value)?.id);
+            let (row, point) = (read_u32(POINTS, &key)?, read_point(&value)?);
+            let id = point.id;
             if !self.state.live.contains(row) {
                 self.report.differ("points", row, "no record, as no point has the row", id);
                 continue;
             }
             with_record.insert(row);
+            for path in self.state.columns.differing(row, point.payload.as_ref())? {
+                let wanted = format!("the values of its payload in the index of {path}");
+                self.report.differ("points", row, wanted, "others");
+            }
             let leads_to = self.row(&id)?;
             if leads_to != Some(row) {
                 let found = leads_to.map_or("none".to_owned(), |row| row.to_string());

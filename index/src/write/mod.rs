@@ -7,6 +7,7 @@ mod banks;
 mod corrections;
 mod defaults;
 mod live;
+mod payloads;
 mod points;
 mod prepared;
 mod quarantine;

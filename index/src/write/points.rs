@@ -30,6 +30,7 @@ impl Draft<'_> {
             self.next.live.insert(row);
             self.ids.insert(point.id.clone(), Some(row));
             let record = point_bytes(&point.id, point.text.as_deref(), point.payload.as_ref());
+            self.next.columns.set(row, point.payload.as_ref())?;
             self.visible.put(IDS, &id_key(&point.id), &row_key(row));
             self.visible.put(POINTS, &row_key(row), &record);
             self.visible.put(VECTORS, &row_key(row), &vector_bytes(vector.as_slice()));
@@ -64,6 +65,7 @@ impl Draft<'_> {
     fn forget(&mut self, gone: &[u32]) {
         for &row in gone {
             self.next.live.remove(row);
+            self.next.columns.forget(row);
             self.visible.delete(POINTS, &row_key(row));
             self.visible.delete(VECTORS, &row_key(row));
             for (&number, set) in &self.next.sets {

@@ -4,14 +4,16 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use dehub_index::{
-    BankUpdate, Collection, DefaultCorrection, Durability, EntryInput, EntrySelector, FitProgress, HubRule,
-    PointInput, Quantization, Question, Snapshot, Variant, WriteError,
+    BankUpdate, Collection, DefaultCorrection, Durability, EntryInput, EntrySelector, FieldKind, FieldValue,
+    FitProgress, HubRule, Payload, PayloadChange, PayloadPath, PointInput, Quantization, Question, Snapshot,
+    Variant, WriteError,
 };
 use dehub_normalize::{BankKind, Method, Statistic, Term};
 use dehub_vector::{Metric, PointId, Vector};
 use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::test_runner::TestCaseError;
+use serde_json::json;
 
 use crate::made::{Numbers, fit, gallery, ids, name, point, queries};
 use crate::reference::{log_sum_exp, similarity, top_mean};
@@ -21,6 +23,8 @@ pub(crate) const DIM: usize = 2;
 const IDS: u64 = 12;
 /// Ids of the points that come all at once.
 const CROWD: std::ops::Range<u64> = 1000..1300;
+/// Fields of payloads.
+const FIELDS: [&str; 2] = ["f", "g"];
 const LABELS: [&str; 5] =
     ["IS(beta=2)", "NNN(alpha=0.5,k=2)", "DualIS(b1=1,b2=3)", "DIS(beta=2,k=1)", "DualDIS(b1=2,b2=1,k=2)"];
 /// A walk this wide meets every point of a small graph.
@@ -32,6 +36,11 @@ pub(crate) enum Step {
     /// So many points that a fit may be done in pieces.
     UpsertCrowd,
     Delete(Vec<u64>),
+    /// Sets a field of payloads to a number, or takes it away.
+    SetField(Vec<u64>, usize, Option<i64>),
+    ClearPayloads(Vec<u64>),
+    /// Keeps a field in memory, or no more.
+    IndexField(usize, bool),
     /// Vectors with their weights, and whether corrections take them in later.
     AddQueries(Vec<(Vec<f32>, u8)>, bool),
     AddReferences(Vec<(Vec<f32>, u8)>, bool),
@@ -76,6 +85,10 @@ pub(crate) fn step() -> impl Strategy<Value = Step> {
     prop_oneof![
         6 => prop::collection::btree_map(0..IDS, vector(), 1..5).prop_map(Step::Upsert),
         3 => vec(0..IDS, 0..4).prop_map(Step::Delete),
+        3 => (vec(0..IDS, 0..5), 0..FIELDS.len(), prop::option::of(-2_i64..3))
+            .prop_map(|(ids, field, value)| Step::SetField(ids, field, value)),
+        1 => vec(0..IDS, 0..4).prop_map(Step::ClearPayloads),
+        1 => (0..FIELDS.len(), any::<bool>()).prop_map(|(field, keeps)| Step::IndexField(field, keeps)),
         3 => (entries(), any::<bool>()).prop_map(|(entries, defer)| Step::AddQueries(entries, defer)),
         3 => (entries(), any::<bool>()).prop_map(|(entries, defer)| Step::AddReferences(entries, defer)),
         2 => vec(0_u32..8, 0..4).prop_map(Step::RemoveQueries),
@@ -115,6 +128,8 @@ pub(crate) fn every_kind() -> Vec<Step> {
     };
     vec![
         batch(0, &[[1.0, 0.0], [2.0, 1.0], [-1.0, 2.0], [1.0, 0.0]]),
+        Step::SetField(vec![0, 2, 9], 0, Some(1)),
+        Step::IndexField(0, true),
         Step::AddQueries(entries(&[(1.0, 1.0, 1), (2.0, -1.0, 2), (0.0, 1.0, 1)]), false),
         Step::AddReferences(entries(&[(1.0, 0.0, 1), (2.0, 1.0, 4), (0.0, 2.0, 1)]), false),
         Step::Fit(0),
@@ -129,6 +144,7 @@ pub(crate) fn every_kind() -> Vec<Step> {
         Step::Reopen,
         Step::SetQuarantine(0, true),
         batch(4, &[[1.0, 1.0], [2.0, 0.0]]),
+        Step::SetField(vec![0, 4], 0, Some(2)),
         Step::ReleaseAll,
         Step::EndQuarantine,
         Step::RemoveQueries(vec![0]),
@@ -136,7 +152,9 @@ pub(crate) fn every_kind() -> Vec<Step> {
         Step::Quantize(0),
         Step::BuildGraph,
         Step::SetDurability(Durability::Relaxed),
+        Step::ClearPayloads(vec![0, 4]),
         Step::Delete(vec![1, 5]),
+        Step::IndexField(0, false),
         Step::SetDurability(Durability::Strict),
         Step::ClearDefault,
         Step::Drop(0),
@@ -229,6 +247,9 @@ pub(crate) struct Model {
     /// The correction that new points are tested by, and whether all of them are held, or none.
     rule: Option<(&'static str, bool)>,
     held: BTreeMap<u64, Vec<f32>>,
+    /// Of points and held ones, those that have any.
+    payloads: BTreeMap<u64, BTreeMap<&'static str, i64>>,
+    indexed: BTreeSet<&'static str>,
     pub(crate) durability: Durability,
 }
 
@@ -308,15 +329,25 @@ impl Model {
 }
 
 impl Model {
-    /// What becomes of it, and how many points or entries the collection says were removed, if it says so.
+    /// What becomes of it, and how many points or entries the collection says were removed or changed, if it says so.
     pub(crate) fn take(&mut self, step: &Step) -> Result<Option<usize>, Refused> {
         match step {
             Step::Upsert(batch) => self.upsert(batch),
             Step::UpsertCrowd => self.upsert(&crowd()),
             Step::Delete(gone) => {
+                self.payloads.retain(|id, _| !gone.contains(id));
                 let is_gone = |id: &&u64| self.points.remove(id).is_some() || self.held.remove(id).is_some();
                 return Ok(Some(gone.iter().filter(is_gone).count()));
             }
+            Step::SetField(ids, field, value) => {
+                return Ok(Some(self.change_payloads(ids, |payload| match value {
+                    Some(value) => _ = payload.insert(FIELDS[*field], *value),
+                    None => _ = payload.remove(FIELDS[*field]),
+                })));
+            }
+            Step::ClearPayloads(ids) => return Ok(Some(self.change_payloads(ids, BTreeMap::clear))),
+            Step::IndexField(field, true) => _ = self.indexed.insert(FIELDS[*field]),
+            Step::IndexField(field, false) => _ = self.indexed.remove(FIELDS[*field]),
             Step::AddQueries(entries, defer) => {
                 self.queries.get_or_insert_default().add(entries, &[0; 4], *defer);
             }
@@ -399,7 +430,18 @@ impl Model {
         (0..).filter(|id| !is_taken(id)).take(count).collect()
     }
 
+    /// Changes the payloads of the points there are; says how many.
+    fn change_payloads(&mut self, ids: &[u64], change: impl Fn(&mut BTreeMap<&'static str, i64>)) -> usize {
+        let is_there = |id: &&u64| self.points.contains_key(id) || self.held.contains_key(id);
+        let found: BTreeSet<u64> = ids.iter().filter(is_there).copied().collect();
+        found.iter().for_each(|&id| change(self.payloads.entry(id).or_default()));
+        self.payloads.retain(|_, payload| !payload.is_empty());
+        found.len()
+    }
+
     fn upsert(&mut self, batch: &BTreeMap<u64, Vec<f32>>) {
+        // The points of a batch come without payloads.
+        self.payloads.retain(|id, _| !batch.contains_key(id));
         if self.rule.is_some_and(|(_, holds)| holds) {
             self.points.retain(|id, _| !batch.contains_key(id));
             self.held.extend(batch.clone());
@@ -424,7 +466,7 @@ fn crowd() -> BTreeMap<u64, Vec<f32>> {
 }
 
 /// Does to the collection what the step says; `model` is the state before it. Says how many points or entries were
-/// removed, for the steps that do.
+/// removed or changed, for the steps that do.
 pub(crate) fn perform(
     collection: &Collection,
     model: &Model,
@@ -437,6 +479,16 @@ pub(crate) fn perform(
         Step::Upsert(batch) => _ = upsert(batch)?,
         Step::UpsertCrowd => _ = upsert(&crowd())?,
         Step::Delete(gone) => return Ok(Some(collection.delete(&ids(gone.iter().copied()))?.deleted)),
+        Step::SetField(ids_of, field, value) => {
+            let fields = json!({ FIELDS[*field]: value });
+            let fields = Payload::parse(&fields.to_string()).expect("an object");
+            return Ok(Some(changed(collection, ids_of, &PayloadChange::Set { fields, key: None })?));
+        }
+        Step::ClearPayloads(ids_of) => return Ok(Some(changed(collection, ids_of, &PayloadChange::Clear)?)),
+        Step::IndexField(field, true) => {
+            _ = collection.index_payload(&path(FIELDS[*field]), FieldKind::Integer)?;
+        }
+        Step::IndexField(field, false) => _ = collection.drop_payload_index(&path(FIELDS[*field]))?,
         Step::AddQueries(entries, defer) => {
             _ = collection.add_to_bank(&update(queries("queries", &[]), entries, &[], *defer))?;
         }
@@ -496,6 +548,16 @@ pub(crate) fn perform(
     Ok(None)
 }
 
+fn path(field: &str) -> PayloadPath {
+    field.parse().expect("a path")
+}
+
+fn changed(collection: &Collection, of: &[u64], change: &PayloadChange) -> Result<usize, WriteError> {
+    let done = collection.change_payloads(&ids(of.iter().copied()), change)?;
+    assert!(done.receipt.replaced + done.missing.len() <= of.len());
+    Ok(done.receipt.replaced)
+}
+
 /// A write that always can be done, and changes nothing that is compared.
 pub(crate) fn harmless_write(collection: &Collection) -> Result<(), WriteError> {
     collection.upsert(&[] as &[PointInput]).map(drop)
@@ -534,6 +596,7 @@ pub(crate) fn compare(snapshot: &Snapshot, model: &Model, query: &[f32]) -> Resu
     let wanted: Vec<(PointId, Vec<f32>)> =
         model.held.iter().map(|(&id, vector)| (PointId::Number(id), vector.clone())).collect();
     prop_assert_eq!(held, wanted);
+    compare_payloads(snapshot, model)?;
     let default = snapshot.default_correction().map(|default| default.correction.as_str());
     prop_assert_eq!(default, model.default);
     let rule = snapshot.quarantine_rule().map(|rule| (rule.correction.as_str(), rule.rate > 0.0));
@@ -574,6 +637,36 @@ pub(crate) fn compare(snapshot: &Snapshot, model: &Model, query: &[f32]) -> Resu
             terms.map(|((term, weight), center)| weight * (model.bias(term, id) - center)).sum()
         };
         check_ranking(snapshot, model, &query, &correction.variant(&open, 1.0), bias)?;
+    }
+    Ok(())
+}
+
+/// Payloads are what was written last, and so are the fields of them in memory.
+fn compare_payloads(snapshot: &Snapshot, model: &Model) -> Result<(), TestCaseError> {
+    let none = BTreeMap::new();
+    let wanted = |id: u64| model.payloads.get(&id).unwrap_or(&none);
+    let rows: Vec<u32> = model.points.values().map(|&(row, _)| row).collect();
+    let payloads = snapshot.payloads(&rows).map_err(|error| TestCaseError::fail(error.to_string()))?;
+    for (&id, payload) in model.points.keys().zip(payloads) {
+        prop_assert_eq!(payload, json!(wanted(id)));
+    }
+    for (held, &id) in snapshot.quarantined().zip(model.held.keys()) {
+        let payload = held.point.payload.as_ref().map_or("{}", Payload::as_json);
+        prop_assert_eq!(serde_json::from_str::<serde_json::Value>(payload).ok(), Some(json!(wanted(id))));
+    }
+    let indexed: BTreeSet<PayloadPath> = model.indexed.iter().map(|field| path(field)).collect();
+    prop_assert_eq!(
+        snapshot.payload_columns().map(|(path, _)| path.clone()).collect::<BTreeSet<_>>(),
+        indexed
+    );
+    for &field in &model.indexed {
+        let column = snapshot.payload_column(&path(field)).expect("indexed");
+        for (&id, &(row, _)) in &model.points {
+            let value = wanted(id).get(field).map(|&number| FieldValue::Integer(number));
+            prop_assert_eq!(column.values(row), Some(value.as_slice()));
+        }
+        let points = model.points.keys().filter(|&&id| wanted(id).contains_key(field)).count();
+        prop_assert_eq!(column.points(), points);
     }
     Ok(())
 }

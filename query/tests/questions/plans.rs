@@ -76,7 +76,7 @@ fn what_cannot_be_planned_is_refused_by_name() {
         "there is no correction `IS`; the collection has: none; fit one first"
     );
     assert!(matches!(refusal(&settings(0, None, Search::Auto)), QueryError::Limit { found: 0 }));
-    let more = refusal(&settings(301, None, Search::Auto));
-    assert_eq!(more.to_string(), "the limit is 301, but the collection has 300 points");
+    let more = plan(&snapshot, &settings(301, None, Search::Auto), 1).expect("a plan");
+    assert_eq!(more.limit, 300, "there are no more points");
     assert!(matches!(refusal(&settings(1, None, Search::Graph { effort: 0 })), QueryError::Effort));
 }

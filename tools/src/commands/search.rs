@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, bail};
 use dehub_index::{Deadline, Point, Snapshot};
 use dehub_query::{
-    Bound, Explanation, Filter, Hit, Query, Ranking, Response, Search, Settings, Source, Staleness,
-    explain_within, run_within,
+    Bound, Condition, Explanation, Filter, Hit, Query, Ranking, Response, Search, Settings, Source,
+    Staleness, explain_within, run_within,
 };
 use dehub_vector::PointId;
 use serde_json::{Value, json};
@@ -98,7 +98,9 @@ fn filter(command: &cli::Search) -> anyhow::Result<Option<Arc<Filter>>> {
         bail!("--only-ids and --without-ids cannot both be read from standard input");
     }
     let read = |file: Option<&Path>| file.map(load::ids).into_iter().collect::<anyhow::Result<Vec<_>>>();
-    let filter = Filter { must: read(only)?, must_not: read(without)? };
+    let conditions = |lists: Vec<Vec<PointId>>| lists.into_iter().map(Condition::HasId).collect();
+    let filter =
+        Filter { must: conditions(read(only)?), must_not: conditions(read(without)?), ..Filter::default() };
     Ok((only.is_some() || without.is_some()).then(|| Arc::new(filter)))
 }
 

@@ -88,7 +88,6 @@ fn names_and_numbers_that_do_not_exist_are_told_with_those_that_do() {
         (&["search", "y", "--id", "1"], &["`y`", "it has: x"]),
         (&["search", "x", "--id", "9"], &["no point with the id 9"]),
         (&["search", "x", "--id", "1", "--correction", "IS(beta=9)"], &["`IS(beta=9)`", "IS(beta=20)"]),
-        (&["search", "x", "--id", "1", "-k", "4"], &["the limit is 4", "3 points"]),
         (&["search", "x", "--id", "1", "-k", "0"], &["the limit is 0"]),
         (&["search", "x", "--id", "1", "--ef", "0"], &["effort"]),
         (&["search", "x", "--id", "1", "--recall", "0"], &["recall is 0"]),
