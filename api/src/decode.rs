@@ -20,7 +20,7 @@ use crate::problem::Problem;
 const QUOTED_CHARS_MAX: usize = 40;
 
 /// Fields of Qdrant's bodies that mean something we do not do.
-const NOT_SUPPORTED_YET: [&str; 28] = [
+const NOT_SUPPORTED_YET: [&str; 27] = [
     "consistency",
     "context",
     "datatype",
@@ -43,7 +43,6 @@ const NOT_SUPPORTED_YET: [&str; 28] = [
     "sample",
     "shard_key",
     "shard_number",
-    "slice",
     "sparse_vectors",
     "update_filter",
     "update_mode",
