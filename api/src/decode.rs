@@ -23,7 +23,7 @@ const QUOTED_CHARS_MAX: usize = 40;
 const DEPTH_MAX: usize = 127;
 
 /// Fields of Qdrant's bodies that mean something we do not do.
-const NOT_SUPPORTED_YET: [&str; 35] = [
+const NOT_SUPPORTED_YET: &[&str] = &[
     "acorn",
     "consistency",
     "context",
@@ -51,7 +51,6 @@ const NOT_SUPPORTED_YET: [&str; 35] = [
     "sample",
     "shard_key",
     "shard_number",
-    "slice",
     "sparse_vectors",
     "text",
     "update_filter",

@@ -310,6 +310,14 @@ pub(crate) fn config(error: &ConfigError) -> Problem {
     }
 }
 
+/// What a change makes of a payload is too large, or the payload was not what was written.
+fn payload_code(error: &PayloadError) -> Code {
+    match error {
+        PayloadError::TooLarge { .. } => PAYLOAD_TOO_LARGE,
+        PayloadError::NotAnObject { .. } | _ => INTERNAL,
+    }
+}
+
 /// An error of a write.
 pub(crate) fn write(error: &WriteError, written: &Written<'_>) -> Problem {
     let detail = || written.detail(error);
@@ -325,13 +333,7 @@ pub(crate) fn write(error: &WriteError, written: &Written<'_>) -> Problem {
         WriteError::Decay { parameter, found, wanted } => range(new(INVALID_VALUE), parameter, wanted, found),
         WriteError::Live { parameter, found, wanted } => range(new(INVALID_VALUE), parameter, wanted, found),
         WriteError::BatchTooLarge { found } => new(BATCH_TOO_LARGE).at(written.list()).found(found),
-        WriteError::Payload { place, source, .. } => {
-            let code = match source {
-                PayloadError::TooLarge { .. } => PAYLOAD_TOO_LARGE,
-                PayloadError::NotAnObject { .. } | _ => INTERNAL,
-            };
-            new(code).at(written.id(*place))
-        }
+        WriteError::Payload { place, source, .. } => new(payload_code(source)).at(written.id(*place)),
         WriteError::TooManyIndexes { found } => new(TOO_MANY_INDEXES).at("/field_name").found(found),
         WriteError::TooManyPoints { .. } => new(COLLECTION_FULL),
         WriteError::BankTooLarge { .. } => new(BANK_TOO_LARGE).at(written.list()),

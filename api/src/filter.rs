@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use dehub_index::{GeoPoint, PayloadPath, moment};
-use dehub_query::{Area, Bounds, Condition, Exact, Filter, Match, MinShould, OneOf, Test, Words};
+use dehub_query::{Area, Bounds, Condition, Exact, Filter, Match, MinShould, OneOf, Slice, Test, Words};
 use serde_json::Value;
 
 use crate::decode::{self, Fields, Place};
@@ -15,7 +15,7 @@ const IDS_MAX: usize = 1_000_000;
 
 /// What a condition may be, for a message.
 const CONDITIONS: &str = "a condition: the field `key` with a test, or one of `is_empty`, `is_null`, `has_id`, \
-    `has_vector`, `nested`, `must`, `should`, `must_not` and `min_should`";
+    `has_vector`, `slice`, `nested`, `must`, `should`, `must_not` and `min_should`";
 
 const TESTS: &str = "one test: `match`, `range`, `geo_bounding_box`, `geo_radius`, `geo_polygon`, `values_count`, \
     `is_empty` or `is_null`";
@@ -82,6 +82,8 @@ fn condition(value: Value, place: Place<'_>) -> Result<Condition, Problem> {
         fields.optional("is_null", keyed)?.map(Condition::IsNull)
     } else if fields.has("has_vector") {
         fields.optional("has_vector", decode::string)?.map(|name| Condition::HasVector(name.into()))
+    } else if fields.has("slice") {
+        fields.optional("slice", slice)?.map(Condition::Slice)
     } else if fields.has("nested") {
         fields.optional("nested", nested)?
     } else {
@@ -116,6 +118,20 @@ pub(crate) fn path(value: Value, place: Place<'_>) -> Result<PayloadPath, Proble
     text.parse().map_err(|error: dehub_index::PathError| {
         Problem::new(INVALID_VALUE, format!("`{place}`: {error}")).at(place).found(error.path)
     })
+}
+
+fn slice(value: Value, place: Place<'_>) -> Result<Slice, Problem> {
+    let mut fields = Fields::new(value, place)?;
+    let total = fields.required("total", |value, place| match decode::whole(value, place)? {
+        0 => Err(decode::out_of_range(place, 0, "a whole number from 1")),
+        total => Ok(total),
+    })?;
+    let index = fields.required("index", |value, place| match decode::whole(value, place)? {
+        index if index < total => Ok(index),
+        index => Err(decode::out_of_range(place, index, "a whole number from 0, less than `total`")),
+    })?;
+    fields.finish()?;
+    Ok(Slice { total: total as u64, index: index as u64 })
 }
 
 fn nested(value: Value, place: Place<'_>) -> Result<Condition, Problem> {

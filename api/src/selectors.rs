@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use dehub_index::{PathStep, PayloadPath, Point, Snapshot};
+use dehub_index::{PathStep, PayloadPath, Point, Scope, Snapshot};
 use dehub_query::Filter;
 use dehub_vector::PointId;
 use serde::Serialize;
@@ -14,6 +14,9 @@ use crate::errors::{self, INTERNAL, INVALID_VALUE, NOT_SUPPORTED};
 use crate::filter;
 use crate::points;
 use crate::problem::Problem;
+
+/// Points that are read from the store at once, with their payloads.
+const READ_POINTS: usize = 1024;
 
 /// The parts of a point that an answer has only if they were asked for.
 #[derive(Serialize, Default)]
@@ -264,15 +267,11 @@ impl Chosen {
 }
 
 /// The ids of the points that a filter allows.
-pub(crate) fn ids_of(
-    snapshot: &Snapshot,
-    scope: &dehub_index::Scope,
-    filter: &Filter,
-) -> Result<Vec<PointId>, Problem> {
+pub(crate) fn ids_of(snapshot: &Snapshot, scope: &Scope, filter: &Filter) -> Result<Vec<PointId>, Problem> {
     let allowed = filter.within(snapshot, scope).map_err(|error| errors::listing(&error))?;
     let rows: Vec<u32> = allowed.rows().collect();
     let mut ids = Vec::with_capacity(rows.len());
-    for block in rows.chunks(1024) {
+    for block in rows.chunks(READ_POINTS) {
         let read = snapshot.points(block).map_err(|error| errors::read(&error))?;
         ids.extend(read.into_iter().map(|point| point.id));
     }

@@ -178,7 +178,7 @@ fn each_value(
             None => open.push(row),
         }
     }
-    for (&row, payload) in open.iter().zip(&snapshot.payloads(&open)?) {
+    for (&row, (_, payload)) in open.iter().zip(&snapshot.payloads(&open)?) {
         key.each(payload, |value| show(row, Scalar::of(value)));
     }
     Ok(())

@@ -190,7 +190,6 @@ fn many_writes_may_come_in_one_request() {
 fn pages_follow_the_ids_or_a_field() {
     let folder = tempdir().expect("a folder");
     let served = Served::start(folder.path());
-    fill(&served, &[]);
     let config = json!({"vectors": {"size": 1, "distance": "Dot"}});
     served.did("PUT", "/collections/d", &config);
     let point = |id: Value, payload: Value| json!({"id": id, "vector": [1], "payload": payload});

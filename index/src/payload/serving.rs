@@ -5,7 +5,6 @@ use serde_json::{Map, Value};
 
 use super::{FieldKind, Payload, PayloadChange, PayloadChanged, PayloadColumn, PayloadPath};
 use crate::record::{IDS, id_key, read_id};
-use crate::write::Draft;
 use crate::{Collection, Point, ReadError, Receipt, Snapshot, WriteError};
 
 impl Collection {
@@ -17,15 +16,14 @@ impl Collection {
         ids: &[PointId],
         change: &PayloadChange,
     ) -> Result<PayloadChanged, WriteError> {
-        self.writer.write(|state| {
-            let mut draft = Draft::new(&self.store, state);
-            let done = draft.change_payloads(ids, change)?;
-            if done.receipt.replaced > 0 {
-                return Ok((draft.append()?, done));
-            }
-            let receipt = Receipt { sequence: state.counters.sequence, ..done.receipt };
-            Ok((state.clone(), PayloadChanged { receipt, ..done }))
-        })
+        // What no acknowledged write has made is not there.
+        let snapshot = self.snapshot();
+        let is_held = |id: &PointId| snapshot.quarantine.held.contains_key(id);
+        if snapshot.find_all(ids)?.is_empty() && !ids.iter().any(is_held) {
+            let receipt = Receipt { sequence: snapshot.sequence(), added: 0, replaced: 0, deleted: 0 };
+            return Ok(PayloadChanged { receipt, missing: ids.to_vec() });
+        }
+        self.write(|draft| draft.change_payloads(ids, change))
     }
 
     /// Keeps the values of a field in memory from now on, in place of an index of another kind. No answer changes.
@@ -51,11 +49,11 @@ impl Snapshot {
         self.columns.get(path)
     }
 
-    /// The payloads of some rows, in that order, each an object.
-    pub fn payloads(&self, rows: &[u32]) -> Result<Vec<Value>, ReadError> {
+    /// The ids and the payloads of some rows, in that order; each payload is an object.
+    pub fn payloads(&self, rows: &[u32]) -> Result<Vec<(PointId, Value)>, ReadError> {
         let read = |point: Point| {
             let map = point.payload.as_ref().map(Payload::read).transpose()?.unwrap_or_else(Map::new);
-            Ok(Value::Object(map))
+            Ok((point.id, Value::Object(map)))
         };
         self.points(rows)?.into_iter().map(read).collect()
     }

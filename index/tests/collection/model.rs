@@ -647,7 +647,7 @@ fn compare_payloads(snapshot: &Snapshot, model: &Model) -> Result<(), TestCaseEr
     let wanted = |id: u64| model.payloads.get(&id).unwrap_or(&none);
     let rows: Vec<u32> = model.points.values().map(|&(row, _)| row).collect();
     let payloads = snapshot.payloads(&rows).map_err(|error| TestCaseError::fail(error.to_string()))?;
-    for (&id, payload) in model.points.keys().zip(payloads) {
+    for (&id, payload) in model.points.keys().zip(payloads.into_iter().map(|(_, payload)| payload)) {
         prop_assert_eq!(payload, json!(wanted(id)));
     }
     for (held, &id) in snapshot.quarantined().zip(model.held.keys()) {

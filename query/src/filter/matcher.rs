@@ -3,10 +3,11 @@
 use std::collections::HashSet;
 
 use dehub_index::{PayloadColumn, PayloadPath, ReadError, Scalar, Scope, Snapshot};
+use dehub_vector::PointId;
 use rayon::prelude::*;
 use serde_json::Value;
 
-use super::{Bounds, Condition, Filter, Test};
+use super::{Bounds, Condition, Filter, Slice, Test};
 use crate::QueryError;
 
 /// Points whose payloads are read at once. The clock is looked at as often.
@@ -23,6 +24,7 @@ enum Node<'a> {
     AtLeast(usize, Vec<Node<'a>>),
     Not(Box<Node<'a>>),
     Rows(HashSet<u32>),
+    Slice(Slice),
     Always(bool),
     Field { key: &'a PayloadPath, test: &'a Test, column: Option<&'a PayloadColumn> },
     Count { key: &'a PayloadPath, bounds: &'a Bounds<u64> },
@@ -37,7 +39,7 @@ enum Subject<'a> {
     /// A point whose payload was not read yet.
     Row(u32),
     /// A point.
-    Point(u32, &'a Value),
+    Point(u32, &'a (PointId, Value)),
     /// An object in a payload.
     Element(&'a Value),
 }
@@ -46,7 +48,7 @@ impl<'a> Subject<'a> {
     fn payload(self) -> Option<&'a Value> {
         match self {
             Subject::Row(_) => None,
-            Subject::Point(_, payload) | Subject::Element(payload) => Some(payload),
+            Subject::Point(_, (_, payload)) | Subject::Element(payload) => Some(payload),
         }
     }
 
@@ -72,11 +74,11 @@ impl Matcher<'_> {
             rows.iter().map(|&row| self.root.holds(Subject::Row(row))).collect();
         let open: Vec<u32> =
             rows.iter().zip(&by_index).filter(|(_, told)| told.is_none()).map(|(&row, _)| row).collect();
-        let payloads = self.snapshot.payloads(&open)?;
+        let points = self.snapshot.payloads(&open)?;
         let mut read = open
             .iter()
-            .zip(&payloads)
-            .map(|(&row, payload)| self.root.holds(Subject::Point(row, payload)).unwrap_or(false));
+            .zip(&points)
+            .map(|(&row, point)| self.root.holds(Subject::Point(row, point)).unwrap_or(false));
         let mut told = by_index.into_iter().map(|told| told.or_else(|| read.next()).unwrap_or(false));
         Ok(rows.iter().copied().filter(|_| told.next().unwrap_or(false)).collect())
     }
@@ -122,6 +124,7 @@ impl<'a> Node<'a> {
                 Some(snapshot) => Node::Rows(snapshot.find_all(ids)?.into_iter().collect()),
                 None => Node::Always(false),
             },
+            Condition::Slice(slice) => Node::Slice(*slice),
             // Every point has the unnamed vector, and no other.
             Condition::HasVector(name) => Node::Always(snapshot.is_some() && name.is_empty()),
             Condition::Nested { key, filter } => {
@@ -149,6 +152,11 @@ impl<'a> Node<'a> {
             Node::AtLeast(least, nodes) => at_least(*least, nodes, subject),
             Node::Not(node) => node.holds(subject).map(|holds| !holds),
             Node::Rows(rows) => Some(subject.row().is_some_and(|row| rows.contains(&row))),
+            Node::Slice(slice) => match subject {
+                Subject::Row(_) => None,
+                Subject::Point(_, (id, _)) => Some(slice.contains(id)),
+                Subject::Element(_) => Some(false),
+            },
             Node::Always(holds) => Some(*holds),
             Node::Field { key, test, column } => {
                 let indexed = column.zip(subject.row()).and_then(|(column, row)| column.values(row));

@@ -2,6 +2,7 @@
 
 mod geo;
 mod matcher;
+mod slice;
 mod test;
 
 use dehub_index::{PayloadPath, Scope, Snapshot};
@@ -11,6 +12,7 @@ use crate::QueryError;
 
 pub use geo::{Area, EARTH_RADIUS_METRES};
 pub use matcher::Matcher;
+pub use slice::Slice;
 pub use test::{Bounds, Exact, Match, OneOf, Test, Words};
 
 /// A condition on the points that an answer may have: all of its parts must hold. An empty one allows every point.
@@ -63,6 +65,8 @@ pub enum Condition {
     IsNull(PayloadPath),
     /// The point's id is in this list. An id that no point has matches none.
     HasId(Vec<PointId>),
+    /// The point's id is in this part of all ids.
+    Slice(Slice),
     /// The point has a vector of this name; the unnamed one has the empty name.
     HasVector(Box<str>),
     /// An object in an array passes a filter, whose paths begin in it. It has no id and no vector.
@@ -132,6 +136,7 @@ impl Condition {
             | Condition::Count { .. }
             | Condition::IsEmpty(_)
             | Condition::IsNull(_)
+            | Condition::Slice(_)
             | Condition::HasVector(_)
             | Condition::Nested { .. }
             | Condition::Filter(_)
