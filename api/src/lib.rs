@@ -31,6 +31,9 @@ mod edge;
 mod errors;
 mod evidence;
 mod filter;
+#[cfg(any(test, feature = "fuzzing"))]
+#[doc(hidden)]
+pub mod fuzzing;
 mod health;
 mod hubness;
 mod interrupt;

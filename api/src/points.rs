@@ -239,7 +239,7 @@ pub(crate) fn rule(value: Value, place: Place<'_>) -> Result<HubRule, Problem> {
 }
 
 /// The points of an upsert, the rule to tell hubs by, and where in the body the points are.
-fn inputs(body: Value) -> Result<(Vec<PointInput>, Option<HubRule>, Written<'static>), Problem> {
+pub(crate) fn inputs(body: Value) -> Result<(Vec<PointInput>, Option<HubRule>, Written<'static>), Problem> {
     let mut fields = Fields::new(body, Place::Body)?;
     let (points, written) = match (fields.has("points"), fields.has("batch")) {
         (true, false) => (fields.required("points", points)?, Written::Points),

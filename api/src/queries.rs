@@ -234,7 +234,7 @@ fn shared(settings: Map<String, Value>, sources: Vec<Source>) -> Result<Vec<Aske
     Ok(sources.into_iter().enumerate().map(of_row).collect())
 }
 
-fn batch(body: Value) -> Result<Vec<Asked>, Problem> {
+pub(crate) fn batch(body: Value) -> Result<Vec<Asked>, Problem> {
     let mut fields = Fields::new(body, Place::Body)?;
     let all = fields.required("searches", |value, place| {
         decode::list(value, place, |value, place| asked(value, place, query_source))
@@ -253,7 +253,7 @@ fn batch(body: Value) -> Result<Vec<Asked>, Problem> {
     Ok(all)
 }
 
-fn asked(
+pub(crate) fn asked(
     value: Value,
     place: Place<'_>,
     read_source: impl FnOnce(&mut Fields<'_>) -> Result<(Source, &'static str), Problem>,
@@ -273,7 +273,7 @@ fn asked(
     Ok(Asked { base, source: source_field, query, offset, selection, score_threshold, explain })
 }
 
-fn query_source(fields: &mut Fields<'_>) -> Result<(Source, &'static str), Problem> {
+pub(crate) fn query_source(fields: &mut Fields<'_>) -> Result<(Source, &'static str), Problem> {
     fields.required("query", |value, place| match value {
         Value::Object(_) => {
             let mut fields = Fields::new(value, place)?;
@@ -289,7 +289,7 @@ fn query_source(fields: &mut Fields<'_>) -> Result<(Source, &'static str), Probl
     })
 }
 
-fn search_source(fields: &mut Fields<'_>) -> Result<(Source, &'static str), Problem> {
+pub(crate) fn search_source(fields: &mut Fields<'_>) -> Result<(Source, &'static str), Problem> {
     Ok((Source::Vector(fields.required("vector", decode::vector)?), "/vector"))
 }
 

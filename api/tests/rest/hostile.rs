@@ -166,7 +166,7 @@ fn cases() -> Vec<Case> {
         case("a zstd bomb", &[JSON, zstd], zstd_of_zeros(1024), too_large),
         case("a gzip bomb of lines", &[lines, gzip], gzip_of_zeros(1024), too_large),
         case("a zstd bomb of lines", &[lines, zstd], zstd_of_zeros(1024), too_large),
-        case("an Arrow bomb", &[arrow], sample("bomb.arrow"), (413, "body_too_large", Some("/rows/0"))),
+        case("an Arrow bomb", &[arrow], sample("bomb.arrow"), (413, "body_too_large", Some("/rows/1"))),
         case("texts", &[parquet], sample("bomb_text.parquet"), (413, "body_too_large", Some("/rows/0"))),
         case("vectors", &[parquet], sample("bomb_vector.parquet"), (413, "body_too_large", Some("/rows/0"))),
         case(
