@@ -23,7 +23,7 @@ pub(crate) fn refused(error: &FormatError) -> Problem {
         FormatError::Value { place, field, coordinate, wanted, found, .. } => {
             let pointer = pointer(*place, field, *coordinate);
             let code = match (coordinate, &**field) {
-                (Some(_), _) if found.contains('e') => NOT_FINITE,
+                (Some(_), _) if wanted.contains("32 bits") => NOT_FINITE,
                 (None, "id" | "_id") => INVALID_ID,
                 (Some(_) | None, _) => WRONG_TYPE,
             };
