@@ -47,7 +47,7 @@ struct Listed {
 }
 
 /// Where the entries of a bank come from.
-enum Update {
+pub(crate) enum Update {
     Given(BankUpdate),
     FromGallery(Name),
 }
@@ -185,7 +185,7 @@ pub(crate) fn unknown(snapshot: &Snapshot, name: &str) -> Problem {
     Problem::new(UNKNOWN_BANK, format!("there is no bank `{name}`; the collection has: {found}"))
 }
 
-fn update(name: Name, body: Value) -> Result<Update, Problem> {
+pub(crate) fn update(name: Name, body: Value) -> Result<Update, Problem> {
     let mut fields = Fields::new(body, Place::Body)?;
     let kind = fields.required("kind", kind)?;
     let from_gallery = fields.optional("from_gallery", decode::flag)?.unwrap_or(false);

@@ -321,7 +321,7 @@ pub(crate) async fn delete(call: Call) -> HttpResponse {
         .await
 }
 
-fn config(body: Value) -> Result<CollectionConfig, Problem> {
+pub(crate) fn config(body: Value) -> Result<CollectionConfig, Problem> {
     let mut fields = Fields::new(body, Place::Body)?;
     let (size, metric) = fields.required("vectors", |value, place| {
         let mut vectors = Fields::new(value, place)?;

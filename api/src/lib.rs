@@ -39,6 +39,9 @@ mod errors;
 mod evidence;
 mod facets;
 mod filter;
+#[cfg(any(test, feature = "fuzzing"))]
+#[doc(hidden)]
+pub mod fuzzing;
 mod guard;
 mod health;
 mod hubness;

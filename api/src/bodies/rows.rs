@@ -1,6 +1,7 @@
 //! Rows that are written, batch by batch.
 
 use dehub_format::{TableBatch, TableFormat};
+use dehub_index::BATCH_POINTS_MAX;
 use serde_json::Value;
 
 use crate::bodies::{LineBatch, refused};
@@ -70,12 +71,20 @@ impl<S: RowSink> Rows<S> {
         bytes: Vec<u8>,
         bytes_max: usize,
     ) -> Result<(), Problem> {
-        for batch in super::open(format, bytes, bytes_max)? {
-            let taken = batch.map_err(|error| refused(&error)).and_then(|batch| self.sink.take_table(batch));
-            taken.map_err(|problem| problem.stored(self.stored))?;
-            self.write()?;
+        let mut table = super::open(format, bytes, bytes_max)?;
+        // How long the batches of a table are is its writer's affair: they are put together to ours.
+        let mut pending = 0;
+        while let Some(batch) = table.next() {
+            let batch = batch.map_err(|error| refused(&error).stored(self.stored))?;
+            if pending + batch.rows > BATCH_POINTS_MAX {
+                self.write()?;
+                table.forget();
+                pending = 0;
+            }
+            pending += batch.rows;
+            self.sink.take_table(batch).map_err(|problem| problem.stored(self.stored))?;
         }
-        Ok(())
+        self.write()
     }
 
     fn write(&mut self) -> Result<(), Problem> {

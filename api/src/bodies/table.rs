@@ -1,7 +1,6 @@
 //! Tables: Arrow streams and Parquet.
 
 use dehub_format::{FormatError, Place, ReadOptions, TableFormat, TableReader, open_table};
-use dehub_index::BATCH_POINTS_MAX;
 
 use crate::errors::{
     BAD_TABLE, BODY_TOO_LARGE, DIMENSION_MISMATCH, INTERNAL, INVALID_ID, INVALID_VALUE, MISSING_FIELD,
@@ -14,8 +13,7 @@ pub(crate) fn open(format: TableFormat, bytes: Vec<u8>, bytes_max: usize) -> Res
     if bytes.is_empty() {
         return Err(Problem::new(BAD_TABLE, "the body is empty, wanted a table").at(""));
     }
-    let options = ReadOptions { batch_rows: BATCH_POINTS_MAX, ..ReadOptions::default() };
-    open_table(format, bytes, &options, bytes_max).map_err(|error| refused(&error))
+    open_table(format, bytes, &ReadOptions::default(), bytes_max).map_err(|error| refused(&error))
 }
 
 /// An error of a table: a cell is at `/rows/{row}/{column}`, a column at `/columns/{column}`.
@@ -25,7 +23,7 @@ pub(crate) fn refused(error: &FormatError) -> Problem {
         FormatError::Value { place, field, coordinate, wanted, found, .. } => {
             let pointer = pointer(*place, field, *coordinate);
             let code = match (coordinate, &**field) {
-                (Some(_), _) if found.contains('e') => NOT_FINITE,
+                (Some(_), _) if wanted.contains("32 bits") => NOT_FINITE,
                 (None, "id" | "_id") => INVALID_ID,
                 (Some(_) | None, _) => WRONG_TYPE,
             };

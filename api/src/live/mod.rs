@@ -26,6 +26,8 @@ use counts::{Counts, RAW};
 use reservoir::Stamp;
 
 pub(crate) use counts::COUNTED;
+#[cfg(any(test, feature = "fuzzing"))]
+pub(crate) use handlers::policy;
 pub(crate) use handlers::{
     LiveReply, begin, describe, drift_against, drift_of, end, flush, hubness, reset_hubness,
 };

@@ -4,8 +4,7 @@ use dehub_query::{Kind, Ranking, Request, Search, Settings, Source};
 use serde_json::{Map, Value};
 
 use super::kinds::{self, Examples};
-use super::lookup::Lookup;
-use crate::call::Task;
+use super::lookup::{Elsewhere, Lookup};
 use crate::decode::{self, Fields, Place};
 use crate::errors::{self, BATCH_TOO_LARGE, INVALID_VALUE, MISSING_FIELD, NOT_SUPPORTED};
 use crate::filter::filter;
@@ -82,27 +81,32 @@ pub(crate) enum Form {
 
 /// What is known while a body is read.
 pub(crate) struct Reader<'a> {
-    pub(crate) task: &'a Task,
+    pub(crate) elsewhere: &'a dyn Elsewhere,
     form: Form,
     /// Prefetches met so far.
     prefetches: usize,
 }
 
 /// Reads a request, and leaves the fields of others to the caller.
-pub(crate) fn asked(task: &Task, value: Value, place: Place<'_>, form: Form) -> Result<Asked, Problem> {
+pub(crate) fn asked(
+    elsewhere: &dyn Elsewhere,
+    value: Value,
+    place: Place<'_>,
+    form: Form,
+) -> Result<Asked, Problem> {
     let mut fields = Fields::new(value, place)?;
-    let asked = part(task, &mut fields, place, form)?;
+    let asked = part(elsewhere, &mut fields, place, form)?;
     fields.finish()?;
     Ok(asked)
 }
 
 /// Requests that have everything in common but what they search for: the rows of a table.
 pub(crate) fn of_rows(
-    task: &Task,
+    elsewhere: &dyn Elsewhere,
     settings: Map<String, Value>,
     sources: Vec<Source>,
 ) -> Result<Vec<Asked>, Problem> {
-    let given = asked(task, Value::Object(settings), Place::Body, Form::Query)?;
+    let given = asked(elsewhere, Value::Object(settings), Place::Body, Form::Query)?;
     let of_row = |(row, source): (usize, Source)| {
         let column = if matches!(source, Source::Vector(_)) { "vector" } else { "id" };
         let base = format!("/rows/{row}");
@@ -118,12 +122,12 @@ pub(crate) fn of_rows(
 
 /// Reads the fields of a request among others.
 pub(crate) fn part(
-    task: &Task,
+    elsewhere: &dyn Elsewhere,
     fields: &mut Fields<'_>,
     place: Place<'_>,
     form: Form,
 ) -> Result<Asked, Problem> {
-    let mut reader = Reader { task, form, prefetches: 0 };
+    let mut reader = Reader { elsewhere, form, prefetches: 0 };
     let selection = Selection::read(fields, false)?;
     let offset = fields.optional("offset", decode::whole)?.unwrap_or(0);
     let (mut request, places, explain) = reader.request(fields, place, 0)?;
@@ -144,8 +148,9 @@ impl Reader<'_> {
         depth: usize,
     ) -> Result<(Request, Places, bool), Problem> {
         let mut using = using(fields)?;
-        let lookup = fields
-            .optional("lookup_from", |value, place| Lookup::read(self.task, value, place, using.is_some()))?;
+        let lookup = fields.optional("lookup_from", |value, place| {
+            Lookup::read(self.elsewhere, value, place, using.is_some())
+        })?;
         let (kind, examples) = self.kind(fields, place, lookup.flatten().as_ref(), &mut using)?;
         let (using, using_place) = using.unzip();
         let prefetch = self.prefetch(fields, depth)?;

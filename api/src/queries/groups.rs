@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use super::body::{Form, part};
 use super::reply::{self, FoundBy, HitReply};
-use super::{HITS_MAX, TIMEOUT, lookup};
+use super::{Elsewhere, HITS_MAX, TIMEOUT};
 use crate::call::{Call, Task};
 use crate::decode::{self, Fields, Place};
 use crate::errors::{self, INVALID_LIMIT, NOT_SUPPORTED};
@@ -148,7 +148,7 @@ fn with_lookup(
         fields.finish()?;
         (name, selection)
     };
-    Ok((lookup::other(task, &name, place)?, selection))
+    Ok((task.snapshot(&name, place)?, selection))
 }
 
 /// The point whose id is a group's value.

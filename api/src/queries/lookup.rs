@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use crate::call::Task;
 use crate::decode::{self, Fields, Place};
-use crate::errors::{self, NOT_SUPPORTED};
+use crate::errors::{self, FORBIDDEN, NOT_SUPPORTED};
 use crate::problem::Problem;
 
 /// Another collection, whose vectors the ids of examples stand for.
@@ -22,7 +22,7 @@ impl Lookup {
     /// Reads `{"collection", "vector"}`. `None` for the collection that is searched and the vector that is searched
     /// by, where an id stands for a point as it does without.
     pub(crate) fn read(
-        task: &Task,
+        elsewhere: &dyn Elsewhere,
         value: Value,
         place: Place<'_>,
         has_name: bool,
@@ -35,10 +35,10 @@ impl Lookup {
         })?;
         fields.finish()?;
         let is_same_vector = vector.is_none() || !has_name;
-        if is_same_vector && task.name("collection")? == name {
+        if is_same_vector && elsewhere.here()? == name {
             return Ok(None);
         }
-        let snapshot = other(task, &name, place.field("collection"))?;
+        let snapshot = elsewhere.snapshot(&name, place.field("collection"))?;
         Ok(Some(Lookup { name, snapshot }))
     }
 
@@ -53,11 +53,31 @@ impl Lookup {
     }
 }
 
-/// The state of a collection that a body names. Who may read the collection of the path need not be allowed to
-/// read this one.
-pub(crate) fn other(task: &Task, name: &Name, place: Place<'_>) -> Result<Arc<Snapshot>, Problem> {
-    let opened = task.edge().catalogue().get(name);
-    let collection =
-        opened.map_err(|error| errors::opening(&error, name).unprocessable_if_unknown().at(place))?;
-    Ok(collection.snapshot())
+/// The collections that a body may name.
+pub(crate) trait Elsewhere {
+    /// The collection that the path names.
+    fn here(&self) -> Result<Name, Problem>;
+
+    /// The state of one that the body names at `place`.
+    fn snapshot(&self, name: &Name, place: Place<'_>) -> Result<Arc<Snapshot>, Problem>;
+}
+
+impl Elsewhere for Task {
+    fn here(&self) -> Result<Name, Problem> {
+        self.name("collection")
+    }
+
+    /// Who may read the collection of the path need not be allowed to read this one.
+    fn snapshot(&self, name: &Name, place: Place<'_>) -> Result<Arc<Snapshot>, Problem> {
+        let catalogue = self.edge().catalogue();
+        let name = catalogue.resolve(name.clone()).map_err(|error| errors::catalogue(&error))?;
+        if !self.may_read(&name) {
+            let detail = format!("the key may not read the collection `{name}`");
+            return Err(Problem::new(FORBIDDEN, detail).at(place));
+        }
+        let opened = catalogue.get(&name);
+        let collection =
+            opened.map_err(|error| errors::opening(&error, &name).unprocessable_if_unknown().at(place))?;
+        Ok(collection.snapshot())
+    }
 }

@@ -18,9 +18,11 @@ use dehub_query::{
 use dehub_vector::PointId;
 use serde_json::Value;
 
+use self::body::Asked;
 pub(crate) use self::body::Places;
-use self::body::{Asked, Form, asked};
+pub(crate) use self::body::{Form, asked};
 pub(crate) use self::groups::{query_groups, recommend_groups, search_groups};
+pub(crate) use self::lookup::Elsewhere;
 pub(crate) use self::matrix::{offsets, pairs};
 use self::reply::{Answer, ExplainReply, FoundBy, HitReply, StalenessReply};
 use crate::bodies::searches::{self, Questions, SETTINGS};
@@ -155,10 +157,10 @@ fn many(task: &Task, body: Value, form: Form) -> Result<Vec<Answer>, Problem> {
 }
 
 /// The requests of a batch.
-fn batch(task: &Task, body: Value, form: Form) -> Result<Vec<Asked>, Problem> {
+pub(crate) fn batch(elsewhere: &dyn Elsewhere, body: Value, form: Form) -> Result<Vec<Asked>, Problem> {
     let mut fields = Fields::new(body, Place::Body)?;
     let all = fields.required("searches", |value, place| {
-        decode::list(value, place, |value, place| asked(task, value, place, form))
+        decode::list(value, place, |value, place| asked(elsewhere, value, place, form))
     })?;
     fields.finish()?;
     if all.is_empty() {

@@ -180,7 +180,7 @@ fn a_body_of_up_to_a_batch_is_stored_whole_or_not_at_all() {
         ("{\"id\": 7, \"vector\": [1, 2, 3]}", 422, "duplicate_id", "/rows/5000/id", "7"),
         ("{\"vector\": [1, 2, 3]}", 422, "missing_field", "/rows/5000", "`id`"),
         ("{\"id\": 1, \"vector\": [1, 2, 3], \"x\": 1}", 422, "unknown_field", "/rows/5000/x", "no field"),
-        ("{\"id\": 1, \"id\": 2}", 422, "duplicate_field", "/rows/5000", "twice at column 17"),
+        ("{\"id\": 1, \"id\": 2}", 422, "duplicate_field", "/rows/5000", "twice at column 18"),
         ("{\"id\": 9999, \"vector\": [1, 2", 400, "bad_json", "/rows/5000", "column"),
         ("[1, 2]", 422, "wrong_type", "/rows/5000", "wanted an object"),
         ("\u{0}", 400, "bad_json", "/rows/5000", "not JSON"),
@@ -248,6 +248,19 @@ fn wrong_tables_are_refused_at_their_place() {
         refused(&send(&served, "PUT", POINTS, ARROW, &body), status, code, Some(pointer), fragment);
         assert_eq!(count(&served), 0, "{pointer}");
     }
+    // The second of two record batches is wrong, and both are one commit.
+    let mut stream = sample("points.arrow");
+    let last = 2.0f32.to_le_bytes();
+    let place = 4 * stream.chunks(4).rposition(|bytes| bytes == last).expect("the last number");
+    stream[place..place + 4].copy_from_slice(&f32::NAN.to_le_bytes());
+    refused(
+        &send(&served, "PUT", POINTS, ARROW, &stream),
+        422,
+        "not_finite",
+        Some("/rows/3/vector/2"),
+        "NaN",
+    );
+    assert_eq!(count(&served), 0);
     let stream = sample("points.arrow");
     for cut in [10, stream.len() / 2, stream.len() - 20] {
         refused(&send(&served, "PUT", POINTS, ARROW, &stream[..cut]), 400, "bad_table", Some(""), "cut off");
@@ -383,7 +396,8 @@ fn wrong_queries_in_lines_and_tables_are_told_where() {
     done(&send(&served, "PUT", POINTS, LINES, &lines(&many(0..5))));
     let path = "/collections/c/points/query/batch";
     let table = || arrow(vec![("vector", vectors(&[[1.0, 2.0, 3.0], [0.0, f32::INFINITY, 0.0]]))]);
-    let cases: Vec<(&str, &str, Vec<u8>, u16, &str, Option<&str>, &str)> = vec![
+    type Case<'a> = (&'a str, &'a str, Vec<u8>, u16, &'a str, Option<&'a str>, &'a str);
+    let cases: Vec<Case<'_>> = vec![
         (
             "",
             LINES,

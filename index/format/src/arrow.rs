@@ -57,6 +57,11 @@ impl ArrowStream {
         self.table.dimension().get()
     }
 
+    /// What was read so far counts no more.
+    pub(crate) fn forget(&mut self) {
+        self.table.forget();
+    }
+
     /// The next rows, and the number of the first; `None` at the end.
     pub(crate) fn rows(&mut self) -> Result<Option<(u64, Converted)>, FormatError> {
         let record = loop {

@@ -53,8 +53,8 @@ enum Source {
 }
 
 /// Opens a table in memory. Columns have the names and types that [`open`](crate::open) takes from a Parquet file, but
-/// vectors need not be there. A table whose values would take more than `bytes_max` once decompressed and decoded is
-/// refused before that is done.
+/// vectors need not be there. A table is refused as soon as what was read of it would take more than `bytes_max` once
+/// decompressed and decoded; of what one buffer or page stands for, that is known before it is unfolded.
 ///
 /// What is wrong with the table as a whole is reported here, what is wrong with a row by the reader.
 pub fn open_table(
@@ -83,6 +83,16 @@ impl TableReader {
         match &self.source {
             Source::Arrow(arrow) => arrow.dim(),
             Source::Parquet(parquet) => parquet.dim(),
+        }
+    }
+}
+
+impl TableReader {
+    /// Says that the batches read so far are not held any more: what they take counts no more towards the limit.
+    pub fn forget(&mut self) {
+        match &mut self.source {
+            Source::Arrow(arrow) => arrow.forget(),
+            Source::Parquet(parquet) => parquet.forget(),
         }
     }
 }

@@ -92,6 +92,11 @@ impl Parquet {
         self.table.dimension().get()
     }
 
+    /// What was read so far counts no more.
+    pub(crate) fn forget(&mut self) {
+        self.table.forget();
+    }
+
     pub(crate) fn rows_total(&self) -> u64 {
         self.range.end - self.range.start
     }

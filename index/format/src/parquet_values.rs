@@ -123,6 +123,10 @@ impl Budget {
         Budget { limit, left: limit }
     }
 
+    pub(crate) fn refill(&mut self) {
+        self.left = self.limit;
+    }
+
     fn take(&mut self, bytes: usize) -> Result<(), Flaw> {
         self.left = self.left.checked_sub(bytes).ok_or(Flaw::TooLarge { limit: self.limit })?;
         Ok(())

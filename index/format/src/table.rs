@@ -23,8 +23,8 @@ pub(crate) struct Table {
     path: PathBuf,
     roles: Roles,
     dimension: Dimension,
-    /// The most bytes that the values of a batch may take, vectors aside.
-    bytes_max: usize,
+    /// What the values read may take, vectors aside.
+    budget: Budget,
 }
 
 /// The rows of a record batch: what is not there has no column.
@@ -44,12 +44,17 @@ impl Table {
     ) -> Result<Table, FormatError> {
         let roles = Roles::new(options, true, |name| schema.column_with_name(name).is_some());
         let dimension = Checked { path, schema, roles: &roles, format }.check(options, needs_vectors)?;
-        Ok(Table { path: path.to_owned(), roles, dimension, bytes_max: usize::MAX })
+        Ok(Table { path: path.to_owned(), roles, dimension, budget: Budget::new(usize::MAX) })
     }
 
-    /// The same, with a limit on the bytes that the values of a batch may take.
+    /// The same, with a limit on the bytes that the values read may take.
     pub(crate) fn within(self, bytes_max: usize) -> Table {
-        Table { bytes_max, ..self }
+        Table { budget: Budget::new(bytes_max), ..self }
+    }
+
+    /// What was read so far counts no more.
+    pub(crate) fn forget(&mut self) {
+        self.budget.refill();
     }
 
     pub(crate) fn path(&self) -> &Path {
@@ -76,9 +81,8 @@ impl Table {
             None => None,
         };
         let mut columns = Columns::default();
-        let mut budget = Budget::new(self.bytes_max);
         for row in 0..record.num_rows() {
-            let fields = fields(record, row, &self.roles, &mut budget);
+            let fields = fields(record, row, &self.roles, &mut self.budget);
             columns.push(fields.and_then(|fields| self.roles.row(fields)).map_err(|flaw| at((row, flaw)))?);
         }
         Ok(Converted { vectors, columns })

@@ -109,7 +109,7 @@ impl Grouping {
             }
             scope.in_time(())?;
             let rows: Vec<u32> = hits.iter().map(|hit| hit.row).collect();
-            for (payload, hit) in base.payloads(&rows)?.iter().zip(hits) {
+            for ((_, payload), hit) in base.payloads(&rows)?.iter().zip(hits) {
                 for key in keys(&self.key, payload) {
                     let place = *place_of.entry(key.clone()).or_insert(groups.len());
                     if place == groups.len() && place < self.groups {
