@@ -44,8 +44,8 @@ pub(crate) async fn alive() -> HttpResponse {
     HttpResponse::Ok().json(Alive { status: "ok" })
 }
 
-/// `GET /readyz`: 200 if every collection is open and takes writes, 503 with what is missing otherwise, or if the server
-/// is about to stop.
+/// `GET /readyz`: 200 if every collection is open and takes writes; 503 with what is missing otherwise, or if the
+/// server is about to stop.
 pub(crate) async fn ready(edge: Data<Edge>, request: HttpRequest) -> HttpResponse {
     let caller = Caller::of(&request);
     match readiness(edge.catalogue()) {

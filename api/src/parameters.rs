@@ -18,8 +18,8 @@ pub(crate) const TIMEOUT: &str = "timeout";
 pub(crate) struct Parameters(Vec<(String, String)>);
 
 impl Parameters {
-    /// Reads a query string that may have the parameters `allowed`, and `timeout`. `wait` may be `false` where it is allowed as
-    /// [`WAIT_OR_NOT`].
+    /// Reads a query string that may have the parameters `allowed`, and `timeout`. `wait` may be `false` where it is
+    /// allowed as [`WAIT_OR_NOT`].
     pub(crate) fn parse(text: &str, allowed: &[&str]) -> Result<Parameters, Problem> {
         let pairs = web::Query::<Vec<(String, String)>>::from_query(text)
             .map_err(|error| Problem::new(INVALID_VALUE, format!("the query string: {error}")))?
