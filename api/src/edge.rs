@@ -25,6 +25,7 @@ use crate::jobs::{Jobs, Kind, Purpose, Unfinished, unfinished};
 use crate::live::Live;
 use crate::metrics::Metrics;
 use crate::problem::Problem;
+use crate::rates::Intake;
 
 /// How often whoever waits for a graph to be built looks whether it is.
 const CLAIM_WAIT: Duration = Duration::from_millis(50);
@@ -34,6 +35,7 @@ pub(crate) struct Edge {
     catalogue: Arc<Catalogue>,
     live: Arc<Live>,
     body_limit_bytes: usize,
+    intake: Intake,
     limits: Limits,
     requests: Arc<Bound>,
     body_bytes: Arc<Bound>,
@@ -77,6 +79,7 @@ impl Edge {
             catalogue,
             live,
             body_limit_bytes,
+            intake: Intake::default(),
             requests: Bound::new(Limits::default().requests),
             limits: Limits::default(),
             body_bytes: Bound::new(body_limit_bytes.saturating_mul(BODIES_MAX)),
@@ -94,6 +97,16 @@ impl Edge {
     /// The same, with a place for backups.
     pub(crate) fn with_backups(self, backups: Option<Arc<Repository>>) -> Edge {
         Edge { backups, ..self }
+    }
+
+    /// The same, with what is taken from clients.
+    pub(crate) fn with_intake(self, intake: Intake) -> Edge {
+        Edge { intake, ..self }
+    }
+
+    /// What is taken from clients.
+    pub(crate) fn intake(&self) -> &Intake {
+        &self.intake
     }
 
     /// The same, within these limits.
@@ -131,7 +144,8 @@ impl Edge {
     /// The collection that a name in a path stands for, by which it is decided who may ask. Wherever a name gets a
     /// meaning of its own, this must follow it.
     pub(crate) fn resolved(&self, name: &str) -> String {
-        name.to_owned()
+        let resolved = name.parse::<Name>().ok().and_then(|name| self.catalogue.resolve(name).ok());
+        resolved.map_or_else(|| name.to_owned(), String::from)
     }
 
     /// From now on `/readyz` says that the server ends.

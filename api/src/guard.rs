@@ -165,6 +165,14 @@ pub(crate) fn check(request: &HttpRequest, access: Access) -> Result<(), Problem
     verdict
 }
 
+/// Looks again, at the collection that is about to be worked on: an alias may have become that of another one since
+/// [`check`] has looked.
+pub(crate) fn check_resolved(request: &HttpRequest, collection: &str) -> Result<(), Problem> {
+    let extensions = request.extensions();
+    let asked = extensions.get::<Asked>();
+    asked.map_or(Ok(()), |asked| asked.caller.check(asked.access, Some(collection)))
+}
+
 /// Answers a request to one of `entries` if it may be asked; a method that is none of them needs the right to manage.
 /// A refusal comes without a look at the body.
 pub(crate) fn admitted<S, B>(
@@ -187,7 +195,9 @@ where
         match passed {
             Ok(response) => response.await.map(ServiceResponse::map_into_boxed_body),
             Err((mut request, problem)) => {
-                receive::discard(request.take_payload()).await;
+                if let Some(edge) = request.app_data::<web::Data<Edge>>().cloned() {
+                    receive::discard(request.take_payload(), &edge).await;
+                }
                 Ok(request.into_response(problem.response()))
             }
         }

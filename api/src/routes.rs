@@ -13,8 +13,8 @@ use crate::guard;
 use crate::problem::Problem;
 use crate::routes::Access::{Manage, Public, Read, Write};
 use crate::{
-    backups, banks, collections, corrections, defaults, health, hubness, jobs, live, metrics, points,
-    quarantine, queries, service,
+    aliases, backups, banks, collections, corrections, defaults, health, hubness, jobs, live, metrics,
+    missing, points, quarantine, queries, service, snapshots,
 };
 
 /// Who may ask.
@@ -76,6 +76,12 @@ pub fn list() -> Vec<Listed> {
     table().into_iter().flat_map(of).collect()
 }
 
+/// The patterns of the paths that everybody may use by every method they have.
+pub(crate) fn public() -> Vec<String> {
+    let is_public = |path: &Path| path.entries.iter().all(|entry| entry.access == Public);
+    table().iter().filter(|path| is_public(path)).map(|path| path.pattern.to_owned()).collect()
+}
+
 /// Registers every path.
 pub(crate) fn configure(app: &mut web::ServiceConfig) {
     for path in table() {
@@ -85,7 +91,26 @@ pub(crate) fn configure(app: &mut web::ServiceConfig) {
 }
 
 fn table() -> Vec<Path> {
-    [general(), points(), chosen(), kept(), learned(), fitted()].into_iter().flatten().collect()
+    [named(), general(), points(), chosen(), kept(), learned(), fitted()].into_iter().flatten().collect()
+}
+
+/// Before the paths with a collection: none can be made by the name `aliases`.
+fn named() -> Vec<Path> {
+    vec![
+        path("/aliases", [get(Read, aliases::list)]),
+        path("/collections/aliases", [post(Manage, aliases::change)]),
+        path("/collections/{collection}/aliases", [get(Read, aliases::of_collection)]),
+        path(
+            "/collections/{collection}/snapshots",
+            [get(Manage, snapshots::list), post(Manage, snapshots::create)],
+        ),
+        path("/collections/{collection}/snapshots/recover", [put(Manage, snapshots::recover)]),
+        path("/collections/{collection}/snapshots/upload", [post(Manage, snapshots::upload)]),
+        path(
+            "/collections/{collection}/snapshots/{snapshot}",
+            [delete(Manage, snapshots::remove), get(Manage, snapshots::download)],
+        ),
+    ]
 }
 
 fn general() -> Vec<Path> {
@@ -236,13 +261,19 @@ impl Path {
 
 async fn wrong_method(call: Call, methods: Arc<str>) -> HttpResponse {
     let (method, path) = call.asked_for();
+    if let Some(problem) = missing::refusal(&method, &path) {
+        return call.refuse(problem).await;
+    }
     let detail = format!("{path} does not take {method}, wanted {methods}");
     call.refuse(Problem::new(WRONG_METHOD, detail).wanted(&methods).found(method).allow(&methods)).await
 }
 
 async fn unknown_path(call: Call) -> HttpResponse {
-    let (_, path) = call.asked_for();
+    let (method, path) = call.asked_for();
     if let Err(problem) = call.check(Manage) {
+        return call.refuse(problem).await;
+    }
+    if let Some(problem) = missing::refusal(&method, &path) {
         return call.refuse(problem).await;
     }
     call.refuse(Problem::new(UNKNOWN_PATH, format!("there is nothing at {path}"))).await

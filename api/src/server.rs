@@ -19,12 +19,14 @@ use dehub_index::{Catalogue, CatalogueError};
 use crate::admission::Limits;
 use crate::audit::{Audit, AuditConfig};
 use crate::cors::Cors;
+use crate::dialect;
 use crate::edge::{Edge, Open, Protection};
 use crate::guard::Guard;
 use crate::jobs::Jobs;
 use crate::keys::{Key, KeyError};
 use crate::live::{Flusher, Live};
 use crate::observe::watched;
+use crate::rates::{BODY_TIMEOUT, Intake, RateLimit};
 use crate::reload::{self, Reload};
 use crate::routes;
 use crate::tls::{Tls, TlsConfig, TlsError};
@@ -47,6 +49,10 @@ pub struct ServerConfig {
     pub body_limit_bytes: usize,
     /// Threads that read and write sockets; 0 for one a core.
     pub workers: usize,
+    /// How long a body may take to arrive, or a batch of one that is written in batches.
+    pub body_time: Duration,
+    /// How often each client may ask; as often as it likes if not given.
+    pub rate: Option<RateLimit>,
     /// Where backups are kept: a directory, or the URL of an object store. Without it there are none.
     pub backups: Option<String>,
     /// How much is taken at a time, and how long anything may wait.
@@ -72,6 +78,8 @@ impl Default for ServerConfig {
             port: PORT,
             body_limit_bytes: BODY_LIMIT_BYTES,
             workers: 0,
+            body_time: BODY_TIMEOUT,
+            rate: None,
             backups: None,
             limits: Limits::default(),
             keys: Vec::new(),
@@ -299,6 +307,7 @@ impl Server {
         let edge =
             Edge::new(Arc::clone(&catalogue), Arc::clone(&live), config.body_limit_bytes, open.clone())
                 .with_backups(backups)
+                .with_intake(Intake::new(config.body_time, config.rate))
                 .with_limits(config.limits.clone())
                 .with_protection(protection);
         let edge = web::Data::new(edge);
@@ -370,7 +379,10 @@ fn listen(
         rt::time::sleep(delay).await;
     };
     let edge = edge.clone();
-    let app = move || App::new().app_data(edge.clone()).wrap_fn(watched).configure(routes::configure);
+    let app = move || {
+        let app = App::new().app_data(edge.clone()).wrap_fn(watched).wrap_fn(dialect::speak);
+        app.configure(routes::configure)
+    };
     let http = actix_web::HttpServer::new(app)
         .worker_max_blocking_threads(limits.engine_threads)
         .max_connections(limits.connections)

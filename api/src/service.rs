@@ -8,10 +8,16 @@ use serde::Serialize;
 
 use crate::edge::Edge;
 
+/// The version of Qdrant's interface whose paths, bodies and semantics are followed.
+const QDRANT_VERSION: &str = "1.20.0";
+
 #[derive(Serialize)]
 struct About {
     title: &'static str,
+    /// That of Qdrant's interface, of which a part is spoken: its clients look whether it is near their own.
     version: &'static str,
+    /// Our own.
+    dehub_version: &'static str,
     limits: Limits,
 }
 
@@ -33,7 +39,8 @@ struct Limits {
 pub(crate) async fn about(edge: Data<Edge>) -> HttpResponse {
     HttpResponse::Ok().json(About {
         title: "dehub",
-        version: env!("CARGO_PKG_VERSION"),
+        version: QDRANT_VERSION,
+        dehub_version: env!("CARGO_PKG_VERSION"),
         limits: Limits {
             body_bytes: edge.body_limit_bytes(),
             points_in_a_batch: BATCH_POINTS_MAX,

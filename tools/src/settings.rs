@@ -3,13 +3,15 @@
 use std::env;
 use std::fs;
 use std::io;
+use std::num::NonZeroU32;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context, bail};
 use config::{Config, Environment, File, FileFormat};
 use dehub_api::{
-    AuditConfig, BODY_LIMIT_BYTES, Key, KeyError, Limits, PORT, Rights, ServerConfig, TlsConfig,
+    AuditConfig, BODY_LIMIT_BYTES, BODY_TIMEOUT, Key, KeyError, Limits, PORT, RateLimit, Rights,
+    ServerConfig, TlsConfig,
 };
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::Value;
@@ -39,6 +41,12 @@ pub(crate) struct ServiceSettings {
     pub body_limit_bytes: usize,
     /// Threads that answer requests; 0 for one a core.
     pub workers: usize,
+    /// How long a body may take to arrive, or a batch of one that is written in batches.
+    pub body_timeout_seconds: Seconds,
+    /// Requests a second of each key, or else each address; any number if it is not set.
+    pub rate_per_second: Option<NonZeroU32>,
+    /// Requests at once after a pause; as many as a second otherwise.
+    pub rate_burst: Option<NonZeroU32>,
     /// A key that may do everything.
     pub api_key: Option<Secret>,
     /// A key that may read everything.
@@ -147,6 +155,9 @@ impl Default for ServiceSettings {
             port: PORT,
             body_limit_bytes: BODY_LIMIT_BYTES,
             workers: 0,
+            body_timeout_seconds: Seconds(BODY_TIMEOUT),
+            rate_per_second: None,
+            rate_burst: None,
             api_key: None,
             read_only_api_key: None,
             key_file: None,
@@ -181,6 +192,10 @@ impl Settings {
             port: service.port,
             body_limit_bytes: service.body_limit_bytes,
             workers: service.workers,
+            body_time: service.body_timeout_seconds.0,
+            rate: service
+                .rate_per_second
+                .map(|per_second| RateLimit { per_second, burst: service.rate_burst.unwrap_or(per_second) }),
             backups: self.backups.clone(),
             limits: Limits {
                 requests: service.requests_max,

@@ -68,9 +68,9 @@ impl Context {
         Context { settings: self.settings.clone(), catalogue: Arc::clone(&self.catalogue), output }
     }
 
-    /// The collection of this name. One that is damaged is told with what helps it.
+    /// The collection of this name, or of this alias. One that is damaged is told with what helps it.
     pub(crate) fn collection(&self, name: &str) -> anyhow::Result<Arc<Collection>> {
-        let name: Name = name.parse()?;
+        let name = self.catalogue.resolve(name.parse()?)?;
         self.catalogue.get(&name).map_err(|error| {
             let is_damage = matches!(&error, CatalogueError::Open(open) if open.is_damage());
             if is_damage { anyhow::anyhow!("{error}\n{}", self.remedy(&name)) } else { error.into() }
