@@ -452,8 +452,9 @@ impl Call {
             && let Some(named) = segments.get_mut("collection")
             && let Ok(name) = named.parse::<Name>()
         {
-            let resolved = edge.catalogue().resolve(name);
-            *named = resolved.map_err(|error| errors::catalogue(&error))?.into();
+            let resolved = edge.catalogue().resolve(name).map_err(|error| errors::catalogue(&error))?;
+            guard::check_resolved(&self.request, resolved.as_str())?;
+            *named = resolved.into();
         }
         let client = self.request.peer_addr().map(|address| address.ip());
         let accepted = Accepted::new(self.request.headers());

@@ -165,6 +165,14 @@ pub(crate) fn check(request: &HttpRequest, access: Access) -> Result<(), Problem
     verdict
 }
 
+/// Looks again, at the collection that is about to be worked on: an alias may have become that of another one since
+/// [`check`] has looked.
+pub(crate) fn check_resolved(request: &HttpRequest, collection: &str) -> Result<(), Problem> {
+    let extensions = request.extensions();
+    let asked = extensions.get::<Asked>();
+    asked.map_or(Ok(()), |asked| asked.caller.check(asked.access, Some(collection)))
+}
+
 /// Answers a request to one of `entries` if it may be asked; a method that is none of them needs the right to manage.
 /// A refusal comes without a look at the body.
 pub(crate) fn admitted<S, B>(

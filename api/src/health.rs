@@ -42,8 +42,8 @@ pub(crate) async fn alive() -> HttpResponse {
     HttpResponse::Ok().content_type("text/plain; charset=utf-8").body(ALIVE)
 }
 
-/// `GET /readyz`: 200 if every collection is open and takes writes, 503 with what is missing otherwise, or if the server
-/// is about to stop.
+/// `GET /readyz`: 200 if every collection is open and takes writes; 503 with what is missing otherwise, or if the
+/// server is about to stop.
 pub(crate) async fn ready(edge: Data<Edge>, request: HttpRequest) -> HttpResponse {
     let caller = Caller::of(&request);
     match readiness(edge.catalogue()) {

@@ -330,8 +330,8 @@ impl Server {
     /// Opens all collections in the background, mends those whose writer fails, and serves until
     /// SIGINT, SIGTERM or a [`StopHandle`] asks it to stop and the requests under way
     /// have ended. Then the server holds nothing of the catalogue any more, unless something took
-    /// longer to end than [`Limits::stop_timeout`]. Jobs are interrupted; the fits among them go on when their collections
-    /// are served again.
+    /// longer to end than [`Limits::stop_timeout`]. Jobs are interrupted; the fits among them go on when their
+    /// collections are served again.
     pub fn run(self) -> Result<(), ServeError> {
         let flusher = Flusher::start(&self.live);
         let upkeep = Upkeep::start(&self.catalogue, &self.open);

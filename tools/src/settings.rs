@@ -76,7 +76,7 @@ pub(crate) struct ServiceSettings {
     /// The certificates to speak TLS with.
     pub tls: Option<TlsSettings>,
     /// The log of changes and of refused keys.
-    pub audit: Option<AuditSettings>,
+    pub audit: AuditSettings,
 }
 
 /// Settings of TLS.
@@ -92,13 +92,12 @@ pub(crate) struct TlsSettings {
 }
 
 /// Settings of the audit log.
-#[derive(Debug, Clone, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
 pub(crate) struct AuditSettings {
-    /// The file.
-    pub path: PathBuf,
+    /// The file; there is no log without one.
+    pub path: Option<PathBuf>,
     /// Whether requests wait for their lines.
-    #[serde(default)]
     pub blocks: bool,
 }
 
@@ -173,7 +172,7 @@ impl Default for ServiceSettings {
             stop_delay_seconds: Seconds(limits.stop_delay),
             stop_timeout_seconds: Seconds(limits.stop_timeout),
             tls: None,
-            audit: None,
+            audit: AuditSettings::default(),
         }
     }
 }
@@ -217,7 +216,7 @@ impl Settings {
                 client_authorities,
             }),
             cors_origins: service.cors_origins.clone(),
-            audit: service.audit.clone().map(|AuditSettings { path, blocks }| AuditConfig { path, blocks }),
+            audit: service.audit.path.clone().map(|path| AuditConfig { path, blocks: service.audit.blocks }),
         })
     }
 

@@ -190,6 +190,28 @@ fn a_scoped_key_sees_and_does_what_it_is_for() {
 }
 
 #[test]
+fn a_scope_is_about_the_collection_that_an_alias_stands_for() {
+    let folder = tempdir().expect("a folder");
+    let served = guarded(folder.path());
+    fill(&served);
+    let alias = |alias: &str, collection: &str| json!({"create_alias": {"alias_name": alias, "collection_name": collection}});
+    let actions = json!({"actions": [alias("front", "shop"), alias("back", "secret")]});
+    assert_eq!(with_key(&served, SHOP, "POST", "/collections/aliases", Some(&actions)).status, 403);
+    assert_eq!(with_key(&served, ADMIN, "POST", "/collections/aliases", Some(&actions)).status, 200);
+    let point = json!({"points": [{"id": 1, "vector": [1, 0]}]});
+    let cases = [("front", [200, 200]), ("back", [403, 403])];
+    for (name, wanted) in cases {
+        let path = format!("/collections/{name}");
+        let read = with_key(&served, SHOP, "GET", &path, None).status;
+        let written = with_key(&served, SHOP, "PUT", &format!("{path}/points"), Some(&point)).status;
+        assert_eq!([read, written], wanted, "{name}");
+    }
+    let aliases = |key: &str| with_key(&served, key, "GET", "/aliases", None).body()["result"].clone();
+    assert_eq!(aliases(SHOP), json!({"aliases": [{"alias_name": "front", "collection_name": "shop"}]}));
+    assert_eq!(aliases(READER)["aliases"].as_array().map(Vec::len), Some(2));
+}
+
+#[test]
 fn jobs_are_seen_by_those_who_may_read_their_collection() {
     let folder = tempdir().expect("a folder");
     let served = guarded(folder.path());

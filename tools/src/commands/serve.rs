@@ -17,7 +17,7 @@ use signal_hook::flag;
 
 use super::{Context, Outcome};
 use crate::cli::Serve;
-use crate::settings::{AuditSettings, Settings, TlsSettings};
+use crate::settings::{Settings, TlsSettings};
 
 /// Serves the collections over HTTP until it is told to stop, or checks whether it could.
 pub(crate) fn run(context: &Context, command: Serve) -> anyhow::Result<Outcome> {
@@ -57,10 +57,7 @@ fn with_flags(settings: &mut Settings, command: Serve) {
         let client_authorities = service.tls.take().and_then(|tls| tls.client_authorities);
         service.tls = Some(TlsSettings { certificate, key, client_authorities });
     }
-    if let Some(path) = command.audit_log {
-        let blocks = service.audit.as_ref().is_some_and(|audit| audit.blocks);
-        service.audit = Some(AuditSettings { path, blocks });
-    }
+    service.audit.path = command.audit_log.or_else(|| service.audit.path.take());
 }
 
 /// The first SIGTERM or SIGINT asks the server to stop; the second ends the process at once, as the signal does.
