@@ -2,7 +2,7 @@
 
 use actix_web::HttpResponse;
 use dehub_index::{Name, Snapshot};
-use dehub_query::{Group, GroupKey, Grouping, LIMIT_MAX};
+use dehub_query::{Group, GroupKey, Grouping, LIMIT_MAX, Request};
 use dehub_vector::PointId;
 use serde::{Serialize, Serializer};
 use serde_json::Value;
@@ -23,6 +23,14 @@ const GROUPS_DEFAULT: usize = 10;
 
 /// Points of a group unless the body says how many.
 const SIZE_DEFAULT: usize = 3;
+
+/// Points in the lists of prefetches that are grouped: these are as long as the collection, and in memory.
+const LISTED_MAX: usize = 4_000_000;
+
+/// Points of a request and all its prefetches, if each has so many.
+fn hits_of(points: usize, request: &Request) -> usize {
+    request.prefetch.iter().fold(points, |hits, prefetch| hits.saturating_add(hits_of(points, prefetch)))
+}
 
 /// An answer in groups.
 #[derive(Serialize)]
@@ -91,6 +99,14 @@ fn groups(task: &Task, body: Value, form: Form) -> Result<GroupsReply, Problem> 
     }
     if asked.explain {
         return refused("hubness/explain", "groups are not explained");
+    }
+    let lists = hits_of(snapshot.len(), &asked.request);
+    if !asked.request.prefetch.is_empty() && lists > LISTED_MAX {
+        let detail = format!(
+            "`/prefetch`: groups take every point into the list of each prefetch, which are {lists} together, \
+             wanted at most {LISTED_MAX}: group without prefetches"
+        );
+        return Err(Problem::new(INVALID_LIMIT, detail).at("/prefetch").found(lists));
     }
     let scope = &snapshot.scope().until(task.deadline()?);
     let found = dehub_query::group(snapshot, scope, &asked.request, &grouping);

@@ -5,7 +5,6 @@
 
 use dehub_index::{Question, Scope, Snapshot};
 use dehub_vector::{Metric, Vector};
-use rayon::prelude::*;
 
 use super::serve::squared_distance;
 use super::{Found, Kind};
@@ -60,38 +59,71 @@ impl Kind {
         }
     }
 
-    /// The score of a point, from its core score for each example.
-    fn combine(&self, core: impl Fn(usize) -> f64) -> f64 {
-        let best = |places: std::ops::Range<usize>| places.map(&core).fold(f64::NEG_INFINITY, f64::max);
+    /// Takes in the core score of a point for the example of a number; they come in order.
+    fn take(&self, tally: &mut Tally, number: usize, core: f64) {
         match self {
-            Kind::Recommend { positive, negative, strategy } => {
-                let (likes, all) = (positive.len(), positive.len() + negative.len());
-                match strategy {
-                    Strategy::SumScores | Strategy::AverageVector => {
-                        (0..likes).map(&core).sum::<f64>() - (likes..all).map(&core).sum::<f64>()
-                    }
-                    Strategy::BestScore => {
-                        let (like, unlike) = (best(0..likes), best(likes..all));
-                        if like > unlike { half_sigmoid(like) } else { -half_sigmoid(unlike) }
-                    }
-                }
+            Kind::Recommend { positive, strategy, .. } => {
+                let side = if number < positive.len() { &mut tally.like } else { &mut tally.unlike };
+                *side = Some(match (*side, strategy) {
+                    (None, _) => core,
+                    (Some(before), Strategy::BestScore) => before.max(core),
+                    (Some(before), Strategy::SumScores | Strategy::AverageVector) => before + core,
+                });
             }
-            Kind::Discover { context, .. } => {
-                let side = |pair: usize| {
-                    let (like, unlike) = (core(2 * pair + 1), core(2 * pair + 2));
-                    f64::from(i8::from(like > unlike) - i8::from(like < unlike))
-                };
-                (0..context.len()).map(side).sum::<f64>() + half_sigmoid(core(0))
-            }
-            Kind::Context(pairs) => {
-                let wrong = |pair: usize| (core(2 * pair) - core(2 * pair + 1) - MARGIN).min(0.0);
-                (0..pairs.len()).map(wrong).map(sigmoid).sum()
-            }
+            Kind::Discover { .. } if number == 0 => tally.sum += half_sigmoid(core),
+            Kind::Discover { .. } | Kind::Context(_) => match tally.like.take() {
+                None => tally.like = Some(core),
+                Some(like) => tally.sum += self.side(like, core),
+            },
             Kind::ById | Kind::OrderBy(_) | Kind::Sample { .. } | Kind::Nearest(_) | Kind::Fusion(_) => {
-                core(0)
+                tally.sum = core;
             }
         }
     }
+
+    /// What a pair adds to the score of a point.
+    fn side(&self, like: f64, unlike: f64) -> f64 {
+        match self {
+            Kind::Context(_) => sigmoid((like - unlike - MARGIN).min(0.0)),
+            Kind::ById
+            | Kind::OrderBy(_)
+            | Kind::Sample { .. }
+            | Kind::Nearest(_)
+            | Kind::Recommend { .. }
+            | Kind::Discover { .. }
+            | Kind::Fusion(_) => f64::from(i8::from(like > unlike) - i8::from(like < unlike)),
+        }
+    }
+
+    /// The score of a point once all examples are taken in.
+    fn score(&self, tally: Tally) -> f64 {
+        let Tally { like, unlike, sum } = tally;
+        match self {
+            Kind::Recommend { strategy: Strategy::BestScore, .. } => match (like, unlike) {
+                (Some(like), unlike) if unlike.is_none_or(|unlike| like > unlike) => half_sigmoid(like),
+                (_, unlike) => -half_sigmoid(unlike.unwrap_or(f64::NEG_INFINITY)),
+            },
+            Kind::Recommend { .. } => like.unwrap_or(0.0) - unlike.unwrap_or(0.0),
+            Kind::ById
+            | Kind::OrderBy(_)
+            | Kind::Sample { .. }
+            | Kind::Nearest(_)
+            | Kind::Discover { .. }
+            | Kind::Context(_)
+            | Kind::Fusion(_) => sum,
+        }
+    }
+}
+
+/// What is known of the score of a point from the examples taken in.
+#[derive(Debug, Clone, Copy, Default)]
+struct Tally {
+    /// Of those to be like; of pairs, that of the one whose other side is still to come.
+    like: Option<f64>,
+    /// Of those to be unlike.
+    unlike: Option<f64>,
+    /// Of pairs and a target.
+    sum: f64,
 }
 
 /// From −1 to 1.
@@ -155,11 +187,10 @@ pub(crate) fn rank(
     let examples = examples.map(|(place, source)| prepared(snapshot, source, place));
     let examples = examples.collect::<Result<Vec<_>, _>>()?;
     let rows: Vec<u32> = scope.rows().collect();
-    let scores = core_scores(snapshot, scope, settings, &examples, &rows)?;
+    let tallies = tallies(snapshot, scope, kind, settings, &examples, &rows)?;
     let is_raw = settings.ranking.find(snapshot)?.is_none();
-    let score = |place: usize| kind.combine(|example| scores[example][place]);
     let mut ranked: Vec<(u32, f64)> =
-        rows.par_iter().enumerate().map(|(place, &row)| (row, score(place))).collect();
+        rows.iter().zip(tallies).map(|(&row, tally)| (row, kind.score(tally))).collect();
     let better =
         |left: &(u32, f64), right: &(u32, f64)| right.1.total_cmp(&left.1).then(left.0.cmp(&right.0));
     if limit < ranked.len() {
@@ -168,7 +199,11 @@ pub(crate) fn rank(
     }
     if is_raw {
         for (row, score) in &mut ranked {
-            *score = kind.combine(|example| core(snapshot, &examples[example].vector, *row));
+            let mut tally = Tally::default();
+            for (number, example) in examples.iter().enumerate() {
+                kind.take(&mut tally, number, core(snapshot, &example.vector, *row));
+            }
+            *score = kind.score(tally);
         }
     }
     ranked.sort_unstable_by(better);
@@ -177,31 +212,30 @@ pub(crate) fn rank(
         .map_err(QueryError::from)
 }
 
-/// The core scores of the rows for each example.
-fn core_scores(
+/// What all examples give each of the rows.
+fn tallies(
     snapshot: &Snapshot,
     scope: &Scope,
+    kind: &Kind,
     settings: &Settings,
     examples: &[Prepared],
     rows: &[u32],
-) -> Result<Vec<Vec<f64>>, QueryError> {
+) -> Result<Vec<Tally>, QueryError> {
     let rankings = Rankings::new(settings.ranking.find(snapshot)?);
     let tables = std::slice::from_ref(&rankings);
     let factor = core_factor(snapshot);
-    let mut scores = Vec::with_capacity(examples.len());
-    for example in examples {
+    let mut tallies = vec![Tally::default(); rows.len()];
+    for (number, example) in examples.iter().enumerate() {
         let question =
             Question { vectors: std::slice::from_ref(&example.vector), limit: rows.len(), targets: &[] };
         let ranked = rank_within(snapshot, scope, &question, &[example.own_row], tables)?;
-        let mut of_rows = vec![0.0; rows.len()];
         for candidate in ranked.into_iter().flatten().flat_map(|ranked| ranked.best) {
             if let Ok(place) = rows.binary_search(&candidate.row) {
-                of_rows[place] = factor * f64::from(candidate.score);
+                kind.take(&mut tallies[place], number, factor * f64::from(candidate.score));
             }
         }
-        scores.push(of_rows);
     }
-    Ok(scores)
+    Ok(tallies)
 }
 
 /// What a score is multiplied by to be a core score.
