@@ -31,7 +31,7 @@ struct Action {
 pub(crate) async fn list(call: Call) -> HttpResponse {
     call.answer(&[], |task| {
         let aliases = task.edge().catalogue().aliases().map_err(|error| errors::catalogue(&error))?;
-        task.reply(&listed(aliases))
+        task.reply(&listed(aliases.into_iter().filter(|(_, collection)| task.may_read(collection))))
     })
     .await
 }
