@@ -185,7 +185,7 @@ fn asked(
     let filter = fields.optional("filter", filter)?.flatten();
     let (ranking, explain) = fields.optional("hubness", hubness)?.unwrap_or_default();
     fields.finish()?;
-    let query = Query { source, settings: Settings { limit, ranking, search, filter } };
+    let query = Query { source, settings: Settings { limit, ranking, search, priors, filter } };
     let base = place.to_string();
     Ok(Asked { base, source: source_field, query, offset, selection, score_threshold, explain })
 }

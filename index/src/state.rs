@@ -9,6 +9,7 @@ use dehub_vector::{CHUNK_ROWS, Chunked, Metric, PointId, Vector, dot};
 
 use crate::bank::Bank;
 use crate::correction::{Column, Correction, CorrectionInfo, Source};
+use crate::priors::Prior;
 use crate::quarantine::Quarantine;
 use crate::record::{CorrectionRecord, Counters, SetKind, SetRecord};
 use crate::row_set::{RowSet, chunk_rows};
@@ -34,6 +35,7 @@ pub(crate) struct State {
     pub(crate) default: Option<DefaultCorrection>,
     pub(crate) quarantine: Quarantine,
     pub(crate) live_bank: Option<LiveBank>,
+    pub(crate) priors: BTreeMap<Name, Prior>,
     pub(crate) segments: Segments,
     pub(crate) calibration: Option<Arc<Calibration>>,
 }
@@ -115,6 +117,7 @@ impl State {
             default: None,
             quarantine: Quarantine::default(),
             live_bank: None,
+            priors: BTreeMap::new(),
             segments: Segments::default(),
             calibration: None,
         }
@@ -140,6 +143,7 @@ impl State {
             }
             self.vectors.clear_chunk(chunk);
             self.half_norms.iter_mut().for_each(|halves| halves.clear_chunk(chunk));
+            self.priors.values_mut().for_each(|prior| prior.clear_chunk(chunk));
             for set in self.sets.values_mut() {
                 match &mut set.fitted {
                     Fitting::Column { column, .. } => column.clear_chunk(chunk),

@@ -3,7 +3,7 @@
 use dehub_index::{Blame, ReadError, TimeUp};
 use dehub_vector::{PointId, VectorError};
 
-use crate::query::{BATCH_QUERIES_MAX, LIMIT_MAX};
+use crate::query::{BATCH_QUERIES_MAX, LIMIT_MAX, PRIOR_WEIGHT_MAX};
 
 /// Why a query was refused or failed.
 #[derive(Debug, thiserror::Error)]
@@ -76,6 +76,34 @@ pub enum QueryError {
         /// What was given.
         found: f32,
     },
+    /// No such prior.
+    #[error("there is no prior `{prior}`; the collection has: {found}")]
+    UnknownPrior {
+        /// What was asked for.
+        prior: String,
+        /// The priors there are.
+        found: String,
+    },
+    /// A weight of a prior that is out of range.
+    #[error(
+        "the weight of the prior `{prior}` is {found}, wanted a number from -{PRIOR_WEIGHT_MAX:e} to \
+         {PRIOR_WEIGHT_MAX:e}"
+    )]
+    PriorWeight {
+        /// The prior.
+        prior: String,
+        /// What was given.
+        found: f32,
+    },
+    /// Priors for a method whose score is no sum that they could be added to.
+    #[error(
+        "{method} ranks by a score of its own, which priors cannot be added to: wanted the raw ranking or a method \
+         that subtracts a bias"
+    )]
+    NoPriors {
+        /// The method.
+        method: String,
+    },
     /// Too many queries at once.
     #[error("the batch has {found} queries, wanted at most {BATCH_QUERIES_MAX}")]
     BatchTooLarge {
@@ -138,6 +166,9 @@ impl QueryError {
             | QueryError::Candidates
             | QueryError::Weight { .. }
             | QueryError::NoStrength { .. }
+            | QueryError::UnknownPrior { .. }
+            | QueryError::PriorWeight { .. }
+            | QueryError::NoPriors { .. }
             | QueryError::BatchTooLarge { .. }
             | QueryError::NoPoints
             | QueryError::TooFewToCompare { .. }

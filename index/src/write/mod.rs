@@ -9,6 +9,7 @@ mod defaults;
 mod live;
 mod points;
 mod prepared;
+mod priors;
 mod quarantine;
 mod rebuilt;
 mod refit;

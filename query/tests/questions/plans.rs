@@ -7,7 +7,7 @@ use crate::Bed;
 
 fn settings(limit: usize, correction: Option<&str>, search: Search) -> Settings {
     let ranking = correction.map_or(Ranking::Raw, Ranking::corrected);
-    Settings { limit: Some(limit), ranking, search, filter: None }
+    Settings { limit: Some(limit), ranking, search, ..Settings::default() }
 }
 
 #[test]

@@ -149,7 +149,7 @@ fn to_json(response: &Response, points: &[Point]) -> Value {
 }
 
 fn show_explanation(context: &Context, snapshot: &Snapshot, explanation: &Explanation) -> anyhow::Result<()> {
-    let Explanation { raw, corrected, raw_ranks, staleness } = explanation;
+    let Explanation { raw, corrected, raw_ranks, staleness, .. } = explanation;
     let raw_points = points(snapshot, &raw.hits)?;
     let corrected_points = points(snapshot, &corrected.hits)?;
     let mut value = to_json(corrected, &corrected_points);
