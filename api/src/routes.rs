@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use actix_web::http::Method;
-use actix_web::{Handler, HttpResponse, Resource, Route, web};
+use actix_web::{FromRequest, Handler, HttpResponse, Resource, Route, web};
 
 use crate::call::Call;
 use crate::errors::{UNKNOWN_PATH, WRONG_METHOD};
@@ -173,23 +173,29 @@ fn path<const N: usize>(pattern: &'static str, entries: [Entry; N]) -> Path {
     Path { pattern, entries: entries.into() }
 }
 
-fn get<F: Handler<(Call,), Output = HttpResponse>>(access: Access, handler: F) -> Entry {
+fn get<F: Handler<A, Output = HttpResponse>, A: FromRequest + 'static>(access: Access, handler: F) -> Entry {
     Entry { method: Method::GET, access, route: web::get().to(handler) }
 }
 
-fn post<F: Handler<(Call,), Output = HttpResponse>>(access: Access, handler: F) -> Entry {
+fn post<F: Handler<A, Output = HttpResponse>, A: FromRequest + 'static>(access: Access, handler: F) -> Entry {
     Entry { method: Method::POST, access, route: web::post().to(handler) }
 }
 
-fn put<F: Handler<(Call,), Output = HttpResponse>>(access: Access, handler: F) -> Entry {
+fn put<F: Handler<A, Output = HttpResponse>, A: FromRequest + 'static>(access: Access, handler: F) -> Entry {
     Entry { method: Method::PUT, access, route: web::put().to(handler) }
 }
 
-fn patch<F: Handler<(Call,), Output = HttpResponse>>(access: Access, handler: F) -> Entry {
+fn patch<F: Handler<A, Output = HttpResponse>, A: FromRequest + 'static>(
+    access: Access,
+    handler: F,
+) -> Entry {
     Entry { method: Method::PATCH, access, route: web::patch().to(handler) }
 }
 
-fn delete<F: Handler<(Call,), Output = HttpResponse>>(access: Access, handler: F) -> Entry {
+fn delete<F: Handler<A, Output = HttpResponse>, A: FromRequest + 'static>(
+    access: Access,
+    handler: F,
+) -> Entry {
     Entry { method: Method::DELETE, access, route: web::delete().to(handler) }
 }
 
