@@ -11,6 +11,7 @@ use dehub_query::{BankKind, MethodError, QueryError, Ranking, Search, Settings, 
 use dehub_vector::{PointId, VectorError};
 
 use crate::backups::BackupFault;
+use crate::decode::Place;
 use crate::problem::{Code, Problem};
 use crate::queries::Asked;
 
@@ -23,6 +24,7 @@ pub(crate) const UNKNOWN_COLLECTION: Code = Code::new(404, "unknown_collection",
 pub(crate) const UNKNOWN_POINT: Code = Code::new(404, "unknown_point", "No such point");
 pub(crate) const UNKNOWN_BANK: Code = Code::new(404, "unknown_bank", "No such bank");
 pub(crate) const UNKNOWN_CORRECTION: Code = Code::new(404, "unknown_correction", "No such correction");
+pub(crate) const UNKNOWN_PRIOR: Code = Code::new(404, "unknown_prior", "No such prior");
 pub(crate) const UNKNOWN_JOB: Code = Code::new(404, "unknown_job", "No such job");
 pub(crate) const WRONG_METHOD: Code =
     Code::new(405, "wrong_method", "The path does not take this HTTP method");
@@ -93,6 +95,8 @@ const INVALID_CONFIG: Code = Code::new(422, "invalid_config", "No collection can
 pub(crate) const INVALID_LIMIT: Code = Code::new(422, "invalid_limit", "The limit is out of range");
 const INVALID_EFFORT: Code = Code::new(422, "invalid_effort", "The effort is out of range");
 pub(crate) const INVALID_WEIGHT: Code = Code::new(422, "invalid_weight", "The weight is out of range");
+const TOO_MANY_PRIORS: Code =
+    Code::new(422, "too_many_priors", "The collection has as many priors as it can");
 const INVALID_RECALL: Code = Code::new(422, "invalid_recall", "The recall is out of range");
 const INVALID_CANDIDATES: Code = Code::new(422, "invalid_candidates", "Too few candidates");
 const NO_POINTS: Code = Code::new(422, "no_points", "The collection has no points");
@@ -293,6 +297,14 @@ pub(crate) fn write(error: &WriteError, written: &Written<'_>) -> Problem {
             let pointer = written.correction().unwrap_or("/method");
             new(INVALID_METHOD).at(pointer).found(correction)
         }
+        WriteError::UnknownPrior { .. } => new(UNKNOWN_PRIOR),
+        WriteError::TooManyPriors => new(TOO_MANY_PRIORS),
+        WriteError::UnknownPoint { place, id } => {
+            new(UNKNOWN_POINT).unprocessable().at(written.id(*place)).found(id)
+        }
+        WriteError::PriorValue { place, found } => {
+            new(INVALID_VALUE).at(format_args!("/values/{place}")).found(found)
+        }
         WriteError::NotHeld { place, id } => new(NOT_HELD).unprocessable().at(written.id(*place)).found(id),
         WriteError::QueueFull { .. } => new(QUEUE_FULL).retry_after(RETRY_SECONDS),
         WriteError::WriterFailed { .. } => new(WRITER_FAILED).retry_after(RETRY_SECONDS),
@@ -354,6 +366,22 @@ pub(crate) fn query(error: &QueryError, asked: &[Asked]) -> Problem {
             };
             new(INVALID_WEIGHT).at(field(&has, "/hubness/weight")).found(found)
         }
+        QueryError::UnknownPrior { prior, .. } => {
+            let has = |settings: &Settings| settings.priors.iter().any(|(own, _)| own == prior);
+            let pointer = field(&has, &Place::Body.field("priors").field(prior).to_string());
+            new(UNKNOWN_PRIOR).unprocessable().at(pointer).found(prior)
+        }
+        QueryError::PriorWeight { prior, found } => {
+            let has = |settings: &Settings| {
+                settings.priors.iter().any(|(own, weight)| own == prior && weight == found)
+            };
+            let pointer = field(&has, &Place::Body.field("priors").field(prior).to_string());
+            new(INVALID_WEIGHT).at(pointer).found(found)
+        }
+        QueryError::NoPriors { .. } => {
+            let has = |settings: &Settings| !settings.priors.is_empty();
+            new(INVALID_VALUE).at(field(&has, "/priors"))
+        }
         QueryError::BatchTooLarge { found } => new(BATCH_TOO_LARGE).at("/searches").found(found),
         QueryError::TimeUp(TimeUp { limit }) => {
             new(SEARCH_TIMEOUT).in_parameter("timeout").found(limit.as_secs_f64())
@@ -396,6 +424,9 @@ pub(crate) fn hubness(error: &QueryError) -> Problem {
         | QueryError::Candidates
         | QueryError::Weight { .. }
         | QueryError::NoStrength { .. }
+        | QueryError::UnknownPrior { .. }
+        | QueryError::PriorWeight { .. }
+        | QueryError::NoPriors { .. }
         | QueryError::BatchTooLarge { .. }
         | QueryError::UnknownBank { .. }
         | QueryError::TooFewToCompare { .. }
@@ -427,6 +458,9 @@ pub(crate) fn drift(error: &QueryError, given: Option<&str>) -> Problem {
         | QueryError::Candidates
         | QueryError::Weight { .. }
         | QueryError::NoStrength { .. }
+        | QueryError::UnknownPrior { .. }
+        | QueryError::PriorWeight { .. }
+        | QueryError::NoPriors { .. }
         | QueryError::BatchTooLarge { .. }
         | QueryError::NoPoints
         | QueryError::NoQueries(_)
@@ -507,7 +541,7 @@ fn vector(error: &VectorError, detail: String, pointer: &str) -> Problem {
     }
 }
 
-fn by_blame(blame: Blame, detail: String) -> Problem {
+pub(crate) fn by_blame(blame: Blame, detail: String) -> Problem {
     match blame {
         Blame::Caller => Problem::new(WRITE_TOO_LARGE, detail),
         Blame::Environment => Problem::new(STORAGE, detail),

@@ -1,5 +1,7 @@
 //! Queries: one, many at a time, explained.
 
+use std::collections::BTreeMap;
+
 use actix_web::HttpResponse;
 use dehub_index::{Point, Scope, Snapshot};
 use dehub_query::{
@@ -16,6 +18,7 @@ use crate::errors::{self, BATCH_TOO_LARGE, EMPTY_BATCH, INVALID_LIMIT, INVALID_V
 use crate::filter::filter;
 use crate::live::{COUNTED, Watched};
 use crate::points::{Parts, Selection};
+use crate::priors;
 use crate::problem::Problem;
 
 /// Hits of all queries of a request together: the answer is made in memory.
@@ -65,13 +68,16 @@ struct Answer {
 #[derive(Serialize)]
 struct HitReply {
     id: PointId,
-    /// `scale * raw_score - bias`, or a score of the method's own; larger is better.
+    /// `scale * raw_score - bias + boost`, or a score of the method's own; larger is better.
     score: f32,
     raw_score: f32,
     /// `null`, as the scale, if the score is the method's own.
     bias: Option<f32>,
     /// 1 for methods that only subtract.
     scale: Option<f32>,
+    /// What the priors of the query added, if it has some.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    boost: Option<f32>,
     /// Its rank in the exact raw ranking, from 1, when an explanation was asked for.
     #[serde(skip_serializing_if = "Option::is_none")]
     rank_raw: Option<u32>,
@@ -96,6 +102,9 @@ struct ExplainReply {
     raw: Vec<HitReply>,
     /// The rank of each hit in the exact raw ranking, from 1.
     raw_ranks: Vec<u32>,
+    /// For each hit, what each prior of the query added to its score.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    boosts: Vec<BTreeMap<String, f32>>,
     /// For a correction that is behind its banks.
     #[serde(skip_serializing_if = "Option::is_none")]
     staleness: Option<StalenessReply>,
@@ -183,6 +192,7 @@ fn asked(
     let selection = Selection::read(&mut fields, false)?;
     let score_threshold = fields.optional("score_threshold", decode::number_32)?;
     let filter = fields.optional("filter", filter)?.flatten();
+    let priors = fields.optional("priors", priors::weights)?.unwrap_or_default();
     let (ranking, explain) = fields.optional("hubness", hubness)?.unwrap_or_default();
     fields.finish()?;
     let query = Query { source, settings: Settings { limit, ranking, search, priors, filter } };
@@ -279,11 +289,14 @@ fn answers(task: &Task, (collection, watched): &Served, mut all: Vec<Asked>) -> 
     Ok(answers)
 }
 
-/// Learns from what was served. A later page is the same query again, and what a filter leaves of an answer
-/// says nothing of who is a hub.
+/// Learns from what was served. A later page is the same query again, and neither what a filter
+/// leaves of an answer nor what a prior lifts says who is a hub.
 fn learn(task: &Task, watched: &Watched, snapshot: &Snapshot, all: &[Asked], responses: &[Response]) {
     let mut rows = Vec::new();
-    let is_counted = |asked: &Asked| asked.offset == 0 && asked.query.settings.filter.is_none();
+    let is_counted = |asked: &Asked| {
+        let Settings { filter, priors, .. } = &asked.query.settings;
+        asked.offset == 0 && filter.is_none() && priors.is_empty()
+    };
     for (asked, response) in all.iter().zip(responses).filter(|(asked, _)| is_counted(asked)) {
         rows.clear();
         let shown = response.hits.iter().filter(|hit| asked.passes(hit));
@@ -334,7 +347,7 @@ fn answer(
     let (points, explained) = if asked.explain {
         let explanation = explain_within(snapshot, scope, &asked.query);
         let one = std::slice::from_ref(asked);
-        let Explanation { raw, raw_ranks, staleness, .. } =
+        let Explanation { raw, raw_ranks, boosts, staleness, .. } =
             explanation.map_err(|error| errors::query(&error, one))?;
         // Scores fall, so what passes the threshold is a prefix, and ranks line up with hits.
         let raw_ranks: Vec<u32> = raw_ranks.into_iter().skip(skipped).take(shown.len()).collect();
@@ -342,7 +355,10 @@ fn answer(
         let raw: Vec<Hit> = raw.hits.into_iter().skip(skipped).take(most).collect();
         let raw = reply(&raw, None)?;
         let staleness = staleness.map(|staleness| StalenessReply::new(&staleness, skipped, shown.len()));
-        (points, Some(ExplainReply { plan: response.plan.to_string(), raw, raw_ranks, staleness }))
+        let priors = &asked.query.settings.priors;
+        let boosts = boosts.iter().skip(skipped).take(shown.len()).map(|hit| priors::parts(priors, hit));
+        let boosts = if priors.is_empty() { Vec::new() } else { boosts.collect() };
+        (points, Some(ExplainReply { plan: response.plan.to_string(), raw, raw_ranks, boosts, staleness }))
     } else {
         (reply(&shown, None)?, None)
     };
@@ -372,8 +388,8 @@ fn hit_replies(
     let reply = |(place, (mut point, hit)): (usize, (Point, &Hit))| {
         let parts = selection.parts(snapshot, hit.row, &mut point)?;
         let rank_raw = ranks.and_then(|ranks| ranks.get(place).copied());
-        let Hit { score, raw_score, bias, scale, .. } = *hit;
-        Ok(HitReply { id: point.id, score, raw_score, bias, scale, rank_raw, parts })
+        let Hit { score, raw_score, bias, scale, boost, .. } = *hit;
+        Ok(HitReply { id: point.id, score, raw_score, bias, scale, boost, rank_raw, parts })
     };
     points.into_iter().zip(hits).enumerate().map(reply).collect()
 }

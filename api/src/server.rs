@@ -140,6 +140,7 @@ impl Server {
             Edge::new(Arc::clone(&catalogue), Arc::clone(&live), config.body_limit_bytes, open.clone());
         let edge = web::Data::new(edge.with_backups(backups));
         let jobs = edge.jobs().clone();
+        jobs.keep_in(catalogue.folder());
         let app = move || App::new().app_data(edge.clone()).wrap_fn(watched).configure(routes::configure);
         let http = actix_web::HttpServer::new(app)
             .worker_max_blocking_threads(ENGINE_THREADS)

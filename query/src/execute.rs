@@ -33,8 +33,8 @@ pub struct Hit {
     pub bias: Option<f32>,
     /// What the correction multiplied the similarity by, 1 for most methods; `None` as for the bias.
     pub scale: Option<f32>,
-    /// What priors added; 0 if none were asked for.
-    pub boost: f32,
+    /// What priors added; `None` if none were asked for.
+    pub boost: Option<f32>,
 }
 
 /// The answer to one query.
@@ -213,7 +213,8 @@ impl Asked<'_> {
             let raw_score = self.snapshot.similarity(&query.vector, candidate.row);
             let bias = variant.map(|variant| variant.correction_bias(candidate.row));
             let scale = variant.map(|variant| variant.scale(candidate.row));
-            let boost = variant.map_or(0.0, |variant| variant.boost(candidate.row));
+            let boosted = variant.filter(|_| !plan.priors.is_empty());
+            let boost = boosted.map(|variant| variant.boost(candidate.row));
             Hit { row: candidate.row, score: candidate.score, raw_score, bias, scale, boost }
         };
         let others = ranked.best.into_iter().filter(|candidate| Some(candidate.row) != query.own_row);

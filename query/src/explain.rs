@@ -54,6 +54,6 @@ pub fn explain_within(snapshot: &Snapshot, scope: &Scope, query: &Query) -> Resu
     let priors = query.settings.boosts(snapshot, found)?;
     let parts = |hit: &Hit| priors.iter().map(|(prior, weight)| weight * prior.at(hit.row)).collect();
     let boosts = corrected.hits.iter().map(parts).collect();
-    let staleness = staleness(snapshot, &allowed, &prepared, (found, &priors), &corrected.hits)?;
+    let staleness = staleness(snapshot, &allowed, &prepared, found, &priors, &corrected.hits)?;
     Ok(Explanation { raw, corrected, raw_ranks, boosts, staleness })
 }

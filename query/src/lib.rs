@@ -33,7 +33,8 @@ pub use hubness::{Comparison, HubnessRow, compare, hubness};
 pub use influence::{Influence, PointBias, influences, leaks, point_biases};
 pub use plan::{Engine, Plan, Stage, plan};
 pub use query::{
-    BATCH_QUERIES_MAX, LIMIT_DEFAULT, LIMIT_MAX, PRIOR_WEIGHT_MAX, Query, RECALL_DEFAULT, Ranking, Search, Settings, Source,
+    BATCH_QUERIES_MAX, LIMIT_DEFAULT, LIMIT_MAX, PRIOR_WEIGHT_MAX, Query, RECALL_DEFAULT, Ranking, Search,
+    Settings, Source,
 };
 pub use sources::{SourceInfluence, source_influences};
 pub use staleness::{Bound, Staleness};

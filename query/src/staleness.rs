@@ -65,7 +65,8 @@ pub(crate) fn staleness(
     snapshot: &Snapshot,
     scope: &Scope,
     query: &Prepared,
-    (found, priors): (Option<(&Correction, f32)>, &[(&Column, f32)]),
+    found: Option<(&Correction, f32)>,
+    priors: &[(&Column, f32)],
     hits: &[Hit],
 ) -> Result<Option<Staleness>, QueryError> {
     let Some((correction, strength)) = found.filter(|(correction, _)| correction.info().stale > 0) else {
@@ -104,8 +105,8 @@ fn is_certified(hits: &[Hit], bounds: &[Option<Bound>], best: &[(u32, f32)], any
     let range = |place: usize| {
         let (hit, bound) = (&hits[place], bounds[place]?);
         let (bias, scale) = (hit.bias.unwrap_or(0.0), hit.scale.unwrap_or(1.0));
-        let size =
-            f64::from(hit.score.abs() + bias.abs() + hit.boost.abs() + hit.raw_score.abs() * scale.abs());
+        let boost = hit.boost.unwrap_or(0.0);
+        let size = f64::from(hit.score.abs() + bias.abs() + boost.abs() + hit.raw_score.abs() * scale.abs());
         Some((f64::from(hit.score) - bound.fall, f64::from(hit.score) + bound.rise, size))
     };
     let stays_above = |place: usize| {

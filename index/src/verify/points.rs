@@ -113,7 +113,12 @@ impl Verifier<'_> {
             let bits = |prior: &Prior, row| prior.value(row).map(f32::to_bits);
             let is_other = |&row: &u32| fresh.is_none_or(|fresh| bits(fresh, row) != bits(prior, row));
             for row in self.state.live.iter().filter(is_other) {
-                self.report.differ(META.name(), format!("prior {name}, row {row}"), "the value in memory", "another");
+                self.report.differ(
+                    META.name(),
+                    format!("prior {name}, row {row}"),
+                    "the value in memory",
+                    "another",
+                );
             }
         }
         self.compare_names(META.name(), &self.state.priors, |fresh| &fresh.priors);

@@ -67,7 +67,7 @@ impl Draft<'_> {
     fn forget(&mut self, gone: &[u32]) {
         for &row in gone {
             self.next.live.remove(row);
-            self.next.priors.values_mut().for_each(|prior| prior.remove(row));
+            self.next.priors.values_mut().for_each(|prior| _ = prior.remove(row));
             self.visible.delete(POINTS, &row_key(row));
             self.visible.delete(VECTORS, &row_key(row));
             for (&number, set) in &self.next.sets {

@@ -42,8 +42,9 @@ impl Draft<'_> {
         if values.len() > BATCH_POINTS_MAX {
             return Err(WriteError::BatchTooLarge { found: values.len() });
         }
-        let mut places = HashMap::new();
-        let check = |(place, (id, value)): (usize, &(PointId, f32))| {
+        let mut places: HashMap<&PointId, usize> = HashMap::new();
+        let mut rows = Vec::with_capacity(values.len());
+        for (place, (id, value)) in values.iter().enumerate() {
             if let Some(first) = places.insert(id, place) {
                 return Err(WriteError::DuplicateId { item: "point", place, first, id: id.clone() });
             }
@@ -52,9 +53,10 @@ impl Draft<'_> {
             if !is_within {
                 return Err(WriteError::PriorValue { place, found: *value });
             }
-            self.row(id)?.ok_or_else(|| WriteError::UnknownPoint { place, id: id.clone() })
-        };
-        values.iter().enumerate().map(check).collect()
+            let row = self.row(id)?;
+            rows.push(row.ok_or_else(|| WriteError::UnknownPoint { place, id: id.clone() })?);
+        }
+        Ok(rows)
     }
 
     /// Takes a prior's value from points.

@@ -128,7 +128,8 @@ fn a_point_is_left_out_of_its_own_answer() {
         let snapshot = bed.collection.snapshot();
         for id in [0, 17, 299] {
             for ranking in [Ranking::Raw, Ranking::corrected("IS(beta=20)")] {
-                let settings = Settings { limit: Some(10), ranking, search: Search::Auto, ..Settings::default() };
+                let settings =
+                    Settings { limit: Some(10), ranking, search: Search::Auto, ..Settings::default() };
                 let query = Query { source: Source::Point(PointId::Number(id)), settings };
                 let response = run(&snapshot, &[query]).expect("an answer").remove(0);
                 assert_eq!(response.hits.len(), 10);
@@ -152,7 +153,12 @@ fn an_explanation_ranks_each_hit_in_the_raw_answer() {
             ..Settings::default()
         };
         let query = Query { source, settings };
-        let all = Settings { limit: Some(300), ranking: Ranking::Raw, search: Search::Exact, ..Settings::default() };
+        let all = Settings {
+            limit: Some(300),
+            ranking: Ranking::Raw,
+            search: Search::Exact,
+            ..Settings::default()
+        };
         let raw = run(&snapshot, &[Query { settings: all, ..query.clone() }]).expect("an answer").remove(0);
         let explanation = explain(&snapshot, &query).expect("an explanation");
         for (hit, rank) in explanation.corrected.hits.iter().zip(&explanation.raw_ranks) {
@@ -181,7 +187,8 @@ fn the_weight_is_a_factor_on_the_bias() {
 fn a_query_that_names_no_correction_is_ranked_by_the_default() {
     let bed = Bed::random(Metric::Cosine, false);
     bed.fit(&["IS(beta=20)"]);
-    let settings = |ranking| Settings { limit: Some(10), ranking, search: Search::Exact, ..Settings::default() };
+    let settings =
+        |ranking| Settings { limit: Some(10), ranking, search: Search::Exact, ..Settings::default() };
     let ask = |ranking| {
         let query = Query { source: Source::Vector(numbers(9, 8)), settings: settings(ranking) };
         run(&bed.collection.snapshot(), &[query]).expect("answered").remove(0)

@@ -8,6 +8,7 @@ mod laws;
 mod measures;
 mod pairs;
 mod plans;
+mod priors;
 mod scored;
 mod staleness;
 mod tuning;
