@@ -99,7 +99,7 @@ const TOO_MANY_PRIORS: Code =
     Code::new(422, "too_many_priors", "The collection has as many priors as it can");
 const INVALID_RECALL: Code = Code::new(422, "invalid_recall", "The recall is out of range");
 const INVALID_CANDIDATES: Code = Code::new(422, "invalid_candidates", "Too few candidates");
-const NO_POINTS: Code = Code::new(422, "no_points", "The collection has no points");
+pub(crate) const NO_POINTS: Code = Code::new(422, "no_points", "The collection has no points");
 
 pub(crate) const OVERLOADED: Code = Code::new(503, "overloaded", "The server is overloaded");
 /// It is being opened, or closed for a moment.
@@ -335,7 +335,7 @@ pub(crate) fn query(error: &QueryError, asked: &[Asked]) -> Problem {
         QueryError::UnknownPoint { place, id } => unknown_point(id).at(source(*place)).found(id),
         QueryError::UnknownCorrection { correction, .. } => {
             let names = |settings: &Settings| match &settings.ranking {
-                Ranking::Default | Ranking::Raw => false,
+                Ranking::Default | Ranking::Raw | Ranking::Auto { .. } => false,
                 Ranking::Corrected { correction: own, .. } => own == correction,
             };
             let pointer = field(&names, "/hubness/correction");
@@ -362,9 +362,9 @@ pub(crate) fn query(error: &QueryError, asked: &[Asked]) -> Problem {
         QueryError::Weight { found } | QueryError::NoStrength { found, .. } => {
             let has = |settings: &Settings| match &settings.ranking {
                 Ranking::Default | Ranking::Raw => false,
-                Ranking::Corrected { weight, .. } => weight == found,
+                Ranking::Auto { weight } | Ranking::Corrected { weight, .. } => weight == found,
             };
-            new(INVALID_WEIGHT).at(field(&has, "/hubness/weight")).found(found)
+            new(INVALID_WEIGHT).at(field(&has, "/hubness/alpha")).found(found)
         }
         QueryError::UnknownPrior { prior, .. } => {
             let has = |settings: &Settings| settings.priors.iter().any(|(own, _)| own == prior);

@@ -2,8 +2,8 @@
 
 use actix_web::HttpResponse;
 use dehub_index::{
-    Check, CheckKind, Collection, CompactionError, DiskUse, FitProgress, GalleryInfo, GraphBuild, Name, Snapshot,
-    VerifyReport,
+    Check, CheckKind, Collection, CompactionError, DiskUse, FitProgress, GalleryInfo, GraphBuild, Name,
+    Snapshot, VerifyReport,
 };
 use dehub_query::calibrate_if_due;
 use serde::Serialize;
@@ -252,10 +252,10 @@ pub(crate) async fn compact(call: Call) -> HttpResponse {
 }
 
 fn refused(error: &CompactionError) -> Problem {
-    match error {
-        CompactionError::Write(error) => errors::write(error, &Written::Path),
-        other => errors::by_blame(other.blame(), other.to_string()),
+    if let CompactionError::Write(error) = error {
+        return errors::write(error, &Written::Path);
     }
+    errors::by_blame(error.blame(), error.to_string())
 }
 
 fn begin(

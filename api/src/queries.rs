@@ -90,7 +90,8 @@ struct HubnessReply {
     /// `name@version`, or `null` for the raw ranking.
     correction: Option<String>,
     method: Option<String>,
-    weight: Option<f32>,
+    /// The factor on its bias.
+    alpha: Option<f32>,
     /// For a gated method, whether any of its gates was open for this query.
     gate_open: Option<bool>,
 }
@@ -230,7 +231,7 @@ fn vector_or_id(value: Value, place: Place<'_>) -> Result<Source, Problem> {
     }
 }
 
-fn params(value: Value, place: Place<'_>) -> Result<Search, Problem> {
+pub(crate) fn params(value: Value, place: Place<'_>) -> Result<Search, Problem> {
     let mut fields = Fields::new(value, place)?;
     let effort = fields.optional("hnsw_ef", decode::whole)?;
     let exact = fields.optional("exact", decode::flag)?.unwrap_or(false);
@@ -258,14 +259,17 @@ fn params(value: Value, place: Place<'_>) -> Result<Search, Problem> {
 fn hubness(value: Value, place: Place<'_>) -> Result<(Ranking, bool), Problem> {
     let mut fields = Fields::new(value, place)?;
     let correction = fields.optional("correction", decode::string)?;
-    let weight = fields.optional("weight", decode::number_32)?;
+    let alpha = fields.optional("alpha", decode::number_32)?;
     let explain = fields.optional("explain", decode::flag)?.unwrap_or(false);
     fields.finish()?;
-    match (Ranking::named(correction, weight.unwrap_or(1.0)), weight) {
-        (ranking @ Ranking::Corrected { .. }, _) | (ranking, None) => Ok((ranking, explain)),
+    match (Ranking::named(correction, alpha.unwrap_or(1.0)), alpha) {
+        (ranking @ (Ranking::Corrected { .. } | Ranking::Auto { .. }), _) | (ranking, None) => {
+            Ok((ranking, explain))
+        }
         (Ranking::Default | Ranking::Raw, Some(_)) => {
-            let pointer = place.field("weight").to_string();
-            let detail = format!("`{pointer}` has no meaning without a correction to weigh, by its name");
+            let pointer = place.field("alpha").to_string();
+            let detail =
+                format!("`{pointer}` has no meaning without a correction to weigh, by its name or `auto`");
             Err(Problem::new(errors::INVALID_WEIGHT, detail).at(pointer))
         }
     }
@@ -368,7 +372,7 @@ fn answer(
         hubness: HubnessReply {
             correction: correction.map(|(name, ..)| name.clone()),
             method: correction.map(|(_, method, _)| method.clone()),
-            weight: correction.map(|&(.., weight)| weight),
+            alpha: correction.map(|&(.., alpha)| alpha),
             gate_open: response.gate_open,
         },
         exact: response.plan.is_exact(),

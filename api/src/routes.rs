@@ -10,8 +10,8 @@ use crate::errors::{UNKNOWN_PATH, WRONG_METHOD};
 use crate::problem::Problem;
 use crate::routes::Access::{Manage, Public, Read, Write};
 use crate::{
-    backups, banks, collections, corrections, defaults, health, hubness, jobs, live, metrics, points,
-    quarantine, queries, service,
+    backups, banks, collections, corrections, defaults, evaluation, health, hubness, jobs, live, maintenance,
+    metrics, neighbours, points, priors, quarantine, queries, service, tuning,
 };
 
 /// Who may ask.
@@ -67,7 +67,7 @@ pub(crate) fn configure(app: &mut web::ServiceConfig) {
 }
 
 fn table() -> Vec<Path> {
-    [general(), points(), chosen(), kept(), learned(), fitted()].into_iter().flatten().collect()
+    [general(), points(), chosen(), kept(), learned(), fitted(), measured()].into_iter().flatten().collect()
 }
 
 fn general() -> Vec<Path> {
@@ -166,6 +166,28 @@ fn fitted() -> Vec<Path> {
                 put(Write, corrections::fit),
             ],
         ),
+    ]
+}
+
+fn measured() -> Vec<Path> {
+    vec![
+        path("/collections/{collection}/priors", [get(Read, priors::list)]),
+        path(
+            "/collections/{collection}/priors/{prior}",
+            [
+                delete(Write, priors::delete),
+                get(Read, priors::describe),
+                post(Read, priors::values),
+                put(Write, priors::set),
+            ],
+        ),
+        path("/collections/{collection}/priors/{prior}/delete", [post(Write, priors::unset)]),
+        path("/collections/{collection}/points/{id}/neighbours", [get(Read, neighbours::neighbours)]),
+        path("/collections/{collection}/evaluate", [post(Read, evaluation::evaluate)]),
+        path("/collections/{collection}/tune", [post(Write, tuning::begin)]),
+        path("/collections/{collection}/build", [post(Manage, maintenance::build)]),
+        path("/collections/{collection}/verify", [post(Manage, maintenance::verify)]),
+        path("/collections/{collection}/compact", [post(Manage, maintenance::compact)]),
     ]
 }
 

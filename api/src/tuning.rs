@@ -6,7 +6,8 @@ use std::sync::Arc;
 use actix_web::HttpResponse;
 use dehub_index::{Collection, FitInput, FitProgress, Name, Snapshot};
 use dehub_query::{
-    BankKind, Method, MethodInput, QUERIES_MIN, TuneError, TuneMethods, TuneReport, score_deviation, tune, tune_methods,
+    BankKind, Method, MethodInput, QUERIES_MIN, TuneError, TuneMethods, TuneReport, score_deviation, tune,
+    tune_methods,
 };
 use serde::Serialize;
 use serde_json::Value;
@@ -122,7 +123,11 @@ fn methods(value: Value, place: Place<'_>) -> Result<Vec<MethodInput>, Problem> 
 }
 
 /// The candidates under the names of their methods, and the methods that are left out.
-fn inputs(snapshot: &Snapshot, asked: &Asked, deviation: f64) -> Result<(Vec<FitInput>, Vec<Method>), Problem> {
+fn inputs(
+    snapshot: &Snapshot,
+    asked: &Asked,
+    deviation: f64,
+) -> Result<(Vec<FitInput>, Vec<Method>), Problem> {
     let TuneMethods { methods, left_out } = if asked.methods.is_empty() {
         let entries = snapshot.bank(asked.query_bank.as_str()).map_or(usize::MAX, |info| info.entries);
         tune_methods(entries, deviation)
@@ -173,8 +178,13 @@ fn tune_job(collection: &Collection, asked: &Asked, progress: &FitProgress) -> R
     let row = report.verdict.pick.or(asked.force.then_some(report.verdict.best));
     let installed = match (&asked.install, row) {
         (Some(name), Some(row)) => {
-            install(collection, asked, FitInput { name: name.clone(), ..inputs[row].clone() }, (&report, row))
-                .map_err(refused)?;
+            install(
+                collection,
+                asked,
+                FitInput { name: name.clone(), ..inputs[row].clone() },
+                (&report, row),
+            )
+            .map_err(refused)?;
             collection.snapshot().correction(name.as_str()).map(|it| CorrectionReply::new(it.info()))
         }
         (Some(_) | None, _) => None,

@@ -60,14 +60,14 @@ pub enum QueryError {
         found: f64,
     },
     /// A weight that is no factor.
-    #[error("the weight of the correction is {found}, wanted a number from 0 to 100")]
+    #[error("alpha, the weight of the correction's bias, is {found}, wanted a number from 0 to 100")]
     Weight {
         /// What was given.
         found: f32,
     },
     /// A weight other than 0 or 1 for a method without biases.
     #[error(
-        "{method} ranks by a score of its own, not by a bias that could be taken in part: its weight is \
+        "{method} ranks by a score of its own, not by a bias that could be taken in part: its alpha is \
          {found}, wanted 1, or 0 for the raw ranking"
     )]
     NoStrength {

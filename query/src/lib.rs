@@ -17,6 +17,7 @@ mod influence;
 mod plan;
 mod query;
 mod ranking;
+mod recall;
 mod sources;
 mod staleness;
 mod tune;
@@ -24,7 +25,7 @@ mod tune;
 pub use calibrate::{CalibrateError, calibrate_if_due};
 pub use drift::{DRIFT_SAMPLE_MIN, Drift, Likeness, drift};
 pub use error::QueryError;
-pub use evaluate::{EvalRow, Evaluation, LabelledQuery, evaluate};
+pub use evaluate::{EvalRow, Evaluation, LabelledQuery, evaluate, evaluate_filtered};
 pub use execute::{Hit, Response, run, run_within};
 pub use explain::{Explanation, explain, explain_within};
 pub use exposure::{Exposure, ExposureStep, Reach, exposure};
@@ -36,6 +37,7 @@ pub use query::{
     BATCH_QUERIES_MAX, LIMIT_DEFAULT, LIMIT_MAX, PRIOR_WEIGHT_MAX, Query, RECALL_DEFAULT, Ranking, Search,
     Settings, Source,
 };
+pub use recall::{Compared, RankingRecall, RecallOptions, RecallRow, WorkDone, recall};
 pub use sources::{SourceInfluence, source_influences};
 pub use staleness::{Bound, Staleness};
 pub use tune::{
@@ -44,5 +46,5 @@ pub use tune::{
     tune_by_pairs, tune_methods,
 };
 
-pub use dehub_eval::Qrels;
+pub use dehub_eval::{Measure, MeasureError, Qrels};
 pub use dehub_normalize::{BankKind, Method, MethodError, MethodInput, Occurrence};

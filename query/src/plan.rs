@@ -331,7 +331,7 @@ impl fmt::Display for Plan {
                     write!(f, " > gate on the raw best")?;
                 }
                 match self.stage {
-                    None => write!(f, " > rank by {method} ({name}, weight {weight})")?,
+                    None => write!(f, " > rank by {method} ({name}, alpha {weight})")?,
                     Some(stage) => write!(f, " > {stage} by {method} ({name})")?,
                 }
             }

@@ -18,6 +18,9 @@ pub const LIMIT_MAX: usize = 65_536;
 /// The most queries in one batch.
 pub const BATCH_QUERIES_MAX: usize = 65_536;
 
+/// The name that stands for what was chosen.
+const AUTO: &str = "auto";
+
 /// A weight above this is a mistake: 1 is the correction as fitted.
 const WEIGHT_MAX: f32 = 100.0;
 
@@ -41,6 +44,12 @@ pub enum Ranking {
     Default,
     /// Raw similarity.
     Raw,
+    /// The default correction if there is one, else a correction that is called `auto`, as a choice by measuring is, else
+    /// raw similarity.
+    Auto {
+        /// As of a correction.
+        weight: f32,
+    },
     /// A fitted correction.
     Corrected {
         /// Its name.
@@ -184,11 +193,12 @@ impl Settings {
 }
 
 impl Ranking {
-    /// By a name as users give it: `none` and `raw` mean raw, no name the default.
+    /// By a name as users give it: `none` and `raw` mean raw, no name the default, and `auto` is [`Ranking::Auto`].
     pub fn named(correction: Option<String>, weight: f32) -> Ranking {
         match correction {
             None => Ranking::Default,
             Some(name) if ["none", "raw"].iter().any(|raw| name.eq_ignore_ascii_case(raw)) => Ranking::Raw,
+            Some(name) if name.eq_ignore_ascii_case(AUTO) => Ranking::Auto { weight },
             Some(correction) => Ranking::Corrected { correction, weight },
         }
     }
@@ -203,17 +213,22 @@ impl Ranking {
         &self,
         snapshot: &'a Snapshot,
     ) -> Result<Option<(&'a Correction, f32)>, QueryError> {
+        let default = || snapshot.default_correction().map(|default| default.correction.as_str());
         let (correction, weight) = match self {
             Ranking::Raw => return Ok(None),
             Ranking::Default => {
-                let name = snapshot.default_correction().map(|default| default.correction.as_str());
-                return Ok(name.and_then(|name| snapshot.correction(name)).map(|found| (found, 1.0)));
+                return Ok(default().and_then(|name| snapshot.correction(name)).map(|found| (found, 1.0)));
             }
-            Ranking::Corrected { correction, weight } => (correction, weight),
+            Ranking::Auto { weight } => {
+                let name = default().or_else(|| snapshot.correction(AUTO).map(|_| AUTO));
+                (name, weight)
+            }
+            Ranking::Corrected { correction, weight } => (Some(correction.as_str()), weight),
         };
         if !(0.0..=WEIGHT_MAX).contains(weight) {
             return Err(QueryError::Weight { found: *weight });
         }
+        let Some(correction) = correction else { return Ok(None) };
         // A method may be written in more ways than its label, which names the correction by default.
         let by_label = || snapshot.correction(&correction.parse::<Method>().ok()?.to_string());
         match snapshot.correction(correction).or_else(by_label) {
@@ -227,7 +242,7 @@ impl Ranking {
                     snapshot.corrections().map(|correction| correction.info().name.as_str()).collect();
                 let found =
                     if names.is_empty() { "none; fit one first".to_owned() } else { names.join(", ") };
-                Err(QueryError::UnknownCorrection { correction: correction.clone(), found })
+                Err(QueryError::UnknownCorrection { correction: correction.to_owned(), found })
             }
         }
     }

@@ -8,4 +8,6 @@ mod health;
 mod jobs;
 mod life;
 mod live;
+mod measured;
+mod priors;
 mod refusals;

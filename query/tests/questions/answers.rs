@@ -1,6 +1,6 @@
 //! Answers: batches as singles, gates, explanations.
 
-use dehub_index::DefaultCorrection;
+use dehub_index::{DefaultCorrection, FitInput};
 use dehub_query::{Method, Query, Ranking, Response, Search, Settings, Source, explain, run};
 use dehub_vector::{Metric, PointId};
 
@@ -203,4 +203,33 @@ fn a_query_that_names_no_correction_is_ranked_by_the_default() {
         assert_eq!(Ranking::named(Some(raw.to_owned()), 1.0), Ranking::Raw);
     }
     assert_eq!(Ranking::named(None, 1.0), Ranking::Default);
+    assert_eq!(Ranking::named(Some("Auto".to_owned()), 0.5), Ranking::Auto { weight: 0.5 });
+}
+
+#[test]
+fn auto_is_the_default_or_else_what_was_chosen_or_else_raw() {
+    let bed = Bed::random(Metric::Cosine, false);
+    let ask = |ranking| {
+        let settings = Settings { ranking, search: Search::Exact, ..Settings::default() };
+        let query = Query { source: Source::Vector(numbers(8, 8)), settings };
+        essence(&run(&bed.collection.snapshot(), &[query]).expect("an answer")[0]).0
+    };
+    let auto = |weight| ask(Ranking::Auto { weight });
+    let by = |correction: &str, weight| ask(Ranking::Corrected { correction: correction.to_owned(), weight });
+    assert_eq!(auto(1.0), ask(Ranking::Raw));
+    bed.fit(&["CSLS(k=3)", "IS(beta=20)"]);
+    let chosen = FitInput {
+        name: name("auto"),
+        method: "IS(beta=20)".parse().expect("a method"),
+        query_bank: Some(name("q")),
+        gallery_bank: None,
+    };
+    bed.collection.fit(&[chosen]).expect("a fit");
+    assert_eq!((auto(1.0), auto(0.5)), (by("IS(beta=20)", 1.0), by("IS(beta=20)", 0.5)));
+    assert_ne!(auto(1.0), ask(Ranking::Raw));
+    let correction = name("CSLS(k=3)");
+    let default = DefaultCorrection { correction, version: 1, evidence: None, forced: true };
+    bed.collection.set_default(&default).expect("forced");
+    assert_eq!((auto(1.0), auto(0.5)), (by("CSLS(k=3)", 1.0), by("CSLS(k=3)", 0.5)));
+    assert_eq!(by("auto", 1.0), by("IS(beta=20)", 1.0), "a name is a name to those who have it from a list");
 }

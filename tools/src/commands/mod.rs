@@ -19,6 +19,7 @@ pub(crate) mod hubs;
 pub(crate) mod import;
 pub(crate) mod info;
 pub(crate) mod live;
+pub(crate) mod prior;
 pub(crate) mod quarantine;
 pub(crate) mod restore;
 pub(crate) mod rewrite;

@@ -12,6 +12,7 @@ mod freezing;
 mod live;
 mod mending;
 mod preparing;
+mod priors;
 mod serving;
 mod settings;
 mod tuning;
