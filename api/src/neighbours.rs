@@ -3,13 +3,14 @@
 use actix_web::HttpResponse;
 use dehub_index::{Name, Point, Snapshot};
 use dehub_query::{
-    Hit, LIMIT_DEFAULT, LIMIT_MAX, PointBias, Query, Ranking, Search, Settings, Source, point_biases, run,
+    Hit, LIMIT_DEFAULT, LIMIT_MAX, PointBias, Query, QueryError, Ranking, Search, Settings, Source,
+    point_biases, run_within,
 };
 use dehub_vector::PointId;
 use serde::Serialize;
 
 use crate::call::{Call, Served, Task};
-use crate::errors::{self, INTERNAL};
+use crate::errors::{self, INTERNAL, INVALID_WEIGHT};
 use crate::points::id_in_path;
 use crate::problem::Problem;
 
@@ -89,7 +90,9 @@ fn neighbours_task(task: &Task) -> Result<Vec<u8>, Problem> {
     let limit = k.min(snapshot.len());
     let settings = Settings { limit: Some(limit), ranking, search, ..Settings::default() };
     let query = Query { source: Source::Point(id.clone()), settings };
-    let responses = run(&snapshot, std::slice::from_ref(&query)).map_err(|error| errors::hubness(&error))?;
+    let scope = snapshot.scope().until(task.deadline()?);
+    let responses =
+        run_within(&snapshot, &scope, std::slice::from_ref(&query)).map_err(|error| refused(&error))?;
     let none = || Problem::new(INTERNAL, "the engine gave no answer");
     let response = responses.into_iter().next().ok_or_else(none)?;
     let served = watched.counts_of(&snapshot, row).into_iter();
@@ -107,6 +110,17 @@ fn neighbours_task(task: &Task) -> Result<Vec<u8>, Problem> {
         hub,
         sequence: response.sequence,
     })
+}
+
+/// An error of the engine, whose terms are all in the query string.
+fn refused(error: &QueryError) -> Problem {
+    if matches!(error, QueryError::UnknownCorrection { .. }) {
+        return errors::hubness(error);
+    }
+    if matches!(error, QueryError::NoStrength { .. } | QueryError::Weight { .. }) {
+        return Problem::new(INVALID_WEIGHT, error.to_string()).in_parameter("alpha");
+    }
+    errors::query(error, &[])
 }
 
 fn k(task: &Task) -> Result<usize, Problem> {

@@ -224,6 +224,8 @@ fn neighbours_come_with_what_makes_the_point_a_hub() {
         ("points/7/neighbours?k=0", 422, "invalid_value"),
         ("points/7/neighbours?correction=no", 422, "unknown_correction"),
         ("points/7/neighbours?alpha=0.5", 422, "invalid_value"),
+        ("points/7/neighbours?correction=is&alpha=101", 422, "invalid_value"),
+        ("points/7/neighbours?timeout=0.000000001", 408, "search_timeout"),
         ("points/7/neighbours?exact=yes", 422, "invalid_value"),
         ("points/7/neighbours?metric=Dot", 422, "unknown_parameter"),
     ] {
