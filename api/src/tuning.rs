@@ -6,8 +6,8 @@ use std::sync::Arc;
 use actix_web::HttpResponse;
 use dehub_index::{Collection, FitInput, FitProgress, Name, Snapshot};
 use dehub_query::{
-    BankKind, Method, MethodInput, QUERIES_MIN, TuneError, TuneMethods, TuneReport, score_deviation, tune,
-    tune_methods,
+    BankKind, Method, MethodInput, QUERIES_MIN, ROUNDS_MAX, ROUNDS_MIN, TuneError, TuneMethods, TuneReport,
+    score_deviation, tune, tune_methods,
 };
 use serde::Serialize;
 use serde_json::Value;
@@ -105,6 +105,10 @@ fn asked(snapshot: &Snapshot, body: Value) -> Result<Asked, Problem> {
     let found = given.evidence().vectors().len();
     if found < QUERIES_MIN {
         return Err(errors::tune(&TuneError::TooFewQueries { found }, &Written::Choice));
+    }
+    let rounds = given.options.rounds;
+    if !(ROUNDS_MIN..=ROUNDS_MAX).contains(&rounds) {
+        return Err(errors::tune(&TuneError::Rounds { found: rounds }, &Written::Choice));
     }
     Ok(Asked { query_bank, gallery_bank, methods, given, install, set_default, force })
 }

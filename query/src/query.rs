@@ -44,8 +44,8 @@ pub enum Ranking {
     Default,
     /// Raw similarity.
     Raw,
-    /// The default correction if there is one, else a correction that is called `auto`, as a choice by measuring is, else
-    /// raw similarity.
+    /// The default correction if there is one, else a correction that is called `auto`, as a choice by measuring
+    /// is, else raw similarity.
     Auto {
         /// As of a correction.
         weight: f32,

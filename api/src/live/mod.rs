@@ -294,8 +294,8 @@ impl Watched {
         self.counts.count(ranking, method, answer, snapshot.row_count());
     }
 
-    /// How often a row was among the first answers: for each ranking its name, the count, the queries, and the mean count
-    /// of the points there are.
+    /// How often a row was among the first answers: for each ranking its name, the count, the queries, and the
+    /// mean count of the points there are.
     pub(crate) fn counts_of(&self, snapshot: &Snapshot, row: u32) -> Vec<(String, u32, u64, f64)> {
         self.counts.of_row(row, snapshot.len())
     }

@@ -31,7 +31,7 @@ fn vectors(seed: u64, count: usize) -> Vec<Value> {
 fn start(folder: &Path) -> Served {
     let served = Served::start(folder);
     let config =
-        json!({"vectors": {"size": DIM, "distance": "Cosine"}, "hnsw_config": {"full_scan_threshold": 100}});
+        json!({"vectors": {"size": DIM, "distance": "Cosine"}, "hnsw_config": {"full_scan_threshold": 5}});
     served.did("PUT", "/collections/c", &config);
     let point = |(id, vector): (usize, Value)| json!({"id": id, "vector": vector});
     let points: Vec<Value> = vectors(1, 600).into_iter().enumerate().map(point).collect();
@@ -103,6 +103,8 @@ fn recall_is_what_searches_find_of_the_exact_answers_on_the_same_filter() {
             assert!((recall(0) - sum as f64 / 200.0).abs() < 1e-9, "{told} {sum}");
             assert_eq!(told["searches"][0]["least"].as_f64(), Some(f64::from(least as u8) / 5.0));
             assert_eq!(recall(1), 1.0);
+            let plan = told["searches"][0]["plan"].as_str().expect("a plan");
+            assert!(plan.starts_with("graph walk") || !filter.is_null(), "{plan}");
             assert_eq!(told["searches"][0]["params"], json!({"hnsw_ef": 6}));
             assert!(told["hubness"]["robin_hood"].as_f64() > Some(0.0), "{told}");
         }
@@ -270,7 +272,7 @@ fn graphs_are_built_collections_verified_and_disk_given_back_by_jobs() {
 fn a_correction_is_chosen_and_installed_by_a_job() {
     let folder = tempdir().expect("a folder");
     let served = start(folder.path());
-    let base = json!({"query_bank": "queries", "queries": vectors(5, 120), "rounds": 50});
+    let base = json!({"query_bank": "queries", "queries": vectors(5, 120), "rounds": 100});
     let with = |more: Value| {
         let mut body = base.clone();
         let fields = body.as_object_mut().expect("an object");
@@ -292,6 +294,7 @@ fn a_correction_is_chosen_and_installed_by_a_job() {
         (with(json!({"query_bank": "no"})), "unknown_bank", "/query_bank"),
         (with(json!({"methods": ["ISX"]})), "unknown_method", "/methods/0"),
         (with(json!({"methods": []})), "batch_too_large", "/methods"),
+        (with(json!({"rounds": 50})), "invalid_value", "/rounds"),
         (with(json!({"set_default": true})), "missing_field", "/correction"),
         (json!({"query_bank": "queries"}), "no_evidence", "/queries"),
         (json!({"query_bank": "queries", "queries": vectors(6, 2)}), "too_few_queries", "/queries"),
