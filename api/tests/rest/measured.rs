@@ -244,7 +244,7 @@ fn graphs_are_built_collections_verified_and_disk_given_back_by_jobs() {
     assert_eq!((&whole["graph"]["segments"], &whole["graph"]["delta"]), (&json!(1), &json!(0)));
     let again = result(&served, "/collections/c/build", &json!({"whole": true}));
     assert_eq!((&again["frozen"], &again["calibrated"]), (&json!(false), &json!(false)));
-    served.did("POST", "/collections/c/points/delete", &json!({"points": (0..200).collect::<Vec<_>>()}));
+    served.did("POST", "/collections/c/points/delete", &json!({"points": (0..60).collect::<Vec<_>>()}));
     for body in [json!({}), json!({"rebuild": true})] {
         let found = result(&served, "/collections/c/verify", &body);
         assert_eq!((&found["whole"], &found["report"]["differences"]), (&json!(true), &json!(0)));
