@@ -4,8 +4,8 @@ use std::fmt::Display;
 
 use dehub_backup::BackupError;
 use dehub_index::{
-    Blame, CatalogueError, CheckpointError, CollectionState, ConfigError, FitInput, Name, OpenError,
-    ReadError, RestoreError, TimeUp, WriteError,
+    AliasError, Blame, CatalogueError, CheckpointError, CollectionState, ConfigError, FitInput, Name,
+    OpenError, ReadError, RestoreError, TimeUp, WriteError,
 };
 use dehub_query::{BankKind, MethodError, QueryError, Ranking, Search, Settings, TuneError};
 use dehub_vector::{PointId, VectorError};
@@ -18,6 +18,14 @@ use crate::queries::Asked;
 pub(crate) const BAD_JSON: Code = Code::new(400, "bad_json", "The body is not JSON");
 pub(crate) const BAD_PATH: Code = Code::new(400, "bad_path", "The path cannot be decoded");
 pub(crate) const BODY_INCOMPLETE: Code = Code::new(400, "body_incomplete", "The body was cut off");
+pub(crate) const TOO_DEEP: Code = Code::new(400, "too_deep", "The body nests too deep");
+pub(crate) const BAD_TABLE: Code =
+    Code::new(400, "bad_table", "The body is no Arrow stream or Parquet file that can be read");
+pub(crate) const BAD_COMPRESSION: Code = Code::new(400, "bad_compression", "The body cannot be decompressed");
+
+pub(crate) const UNAUTHENTICATED: Code =
+    Code::new(401, "unauthenticated", "There is no key, or an unknown one");
+pub(crate) const FORBIDDEN: Code = Code::new(403, "forbidden", "The key may not do this");
 
 pub(crate) const UNKNOWN_PATH: Code = Code::new(404, "unknown_path", "There is nothing at this path");
 pub(crate) const UNKNOWN_COLLECTION: Code = Code::new(404, "unknown_collection", "No such collection");
@@ -28,6 +36,8 @@ pub(crate) const UNKNOWN_PRIOR: Code = Code::new(404, "unknown_prior", "No such 
 pub(crate) const UNKNOWN_JOB: Code = Code::new(404, "unknown_job", "No such job");
 pub(crate) const WRONG_METHOD: Code =
     Code::new(405, "wrong_method", "The path does not take this HTTP method");
+const UNKNOWN_ALIAS: Code = Code::new(404, "unknown_alias", "No such alias");
+pub(crate) const UNKNOWN_SNAPSHOT: Code = Code::new(404, "unknown_snapshot", "No such snapshot");
 const UNKNOWN_BACKUP: Code = Code::new(404, "unknown_backup", "No such backup");
 const SEARCH_TIMEOUT: Code = Code::new(408, "search_timeout", "The search took too long");
 pub(crate) const BODY_TIMEOUT: Code = Code::new(408, "body_timeout", "The body took too long");
@@ -39,6 +49,8 @@ const STOPPED: Code = Code::new(409, "stopped", "The work was stopped");
 pub(crate) const JOB_ENDED: Code = Code::new(409, "job_ended", "The job has ended");
 pub(crate) const BANK_IN_USE: Code = Code::new(409, "bank_in_use", "The bank is in use");
 
+const ALIAS_EXISTS: Code = Code::new(409, "alias_exists", "The name is an alias");
+pub(crate) const SNAPSHOT_DAMAGED: Code = Code::new(409, "snapshot_damaged", "The snapshot is damaged");
 pub(crate) const NO_BACKUPS: Code = Code::new(409, "no_backups", "The server keeps no backups");
 const BACKUP_DAMAGED: Code = Code::new(409, "backup_damaged", "The backup is damaged");
 pub(crate) const NOT_LIVE: Code = Code::new(409, "not_live", "No queries are kept");
@@ -52,7 +64,11 @@ pub(crate) const BODY_TOO_LARGE: Code = Code::new(413, "body_too_large", "The bo
 pub(crate) const WRITE_TOO_LARGE: Code =
     Code::new(413, "write_too_large", "The write is too large for one commit");
 pub(crate) const WRONG_CONTENT_TYPE: Code =
-    Code::new(415, "wrong_content_type", "The content type is not application/json");
+    Code::new(415, "wrong_content_type", "The content type is not one that is taken here");
+pub(crate) const WRONG_CONTENT_ENCODING: Code =
+    Code::new(415, "wrong_content_encoding", "The content encoding is not known");
+pub(crate) const NOT_ACCEPTABLE: Code =
+    Code::new(406, "not_acceptable", "The answer cannot have a type that is accepted");
 
 pub(crate) const UNKNOWN_FIELD: Code = Code::new(422, "unknown_field", "A field is not known");
 pub(crate) const UNKNOWN_PARAMETER: Code = Code::new(422, "unknown_parameter", "A parameter is not known");
@@ -65,7 +81,8 @@ pub(crate) const INVALID_NAME: Code = Code::new(422, "invalid_name", "A name can
 pub(crate) const INVALID_ID: Code = Code::new(422, "invalid_id", "An id cannot be used");
 pub(crate) const LENGTHS_DIFFER: Code = Code::new(422, "lengths_differ", "Lists differ in length");
 
-const DIMENSION_MISMATCH: Code = Code::new(422, "dimension_mismatch", "A vector has the wrong dimension");
+pub(crate) const DIMENSION_MISMATCH: Code =
+    Code::new(422, "dimension_mismatch", "A vector has the wrong dimension");
 pub(crate) const NOT_FINITE: Code = Code::new(422, "not_finite", "A number is not a finite 32-bit number");
 const ZERO_VECTOR: Code = Code::new(422, "zero_vector", "A vector has length 0");
 const VECTOR_TOO_LONG: Code = Code::new(422, "vector_too_long", "A vector's length is too large");
@@ -101,17 +118,23 @@ const INVALID_RECALL: Code = Code::new(422, "invalid_recall", "The recall is out
 const INVALID_CANDIDATES: Code = Code::new(422, "invalid_candidates", "Too few candidates");
 pub(crate) const NO_POINTS: Code = Code::new(422, "no_points", "The collection has no points");
 
+const TOO_MANY_ALIASES: Code = Code::new(422, "too_many_aliases", "There would be too many aliases");
+
+/// Of Qdrant's paths; a field has [`NOT_SUPPORTED`].
+pub(crate) const NOT_SUPPORTED_PATH: Code =
+    Code::new(501, "not_supported_path", "This part of Qdrant's interface is missing");
 pub(crate) const OVERLOADED: Code = Code::new(503, "overloaded", "The server is overloaded");
 /// It is being opened, or closed for a moment.
 const NOT_OPEN: Code = Code::new(503, "collection_not_open", "The collection is not open yet");
 const DAMAGED: Code = Code::new(503, "collection_damaged", "The collection is damaged");
+pub(crate) const RATE_LIMITED: Code = Code::new(429, "rate_limited", "Too many requests of one client");
 const QUEUE_FULL: Code = Code::new(429, "queue_full", "Too many writes of the collection are under way");
 const WRITER_FAILED: Code =
     Code::new(503, "writer_failed", "The collection takes no writes since one failed");
 const DISK_FULL: Code = Code::new(507, "disk_full", "The disk is nearly full");
 const BACKUPS_UNAVAILABLE: Code =
     Code::new(503, "backups_unavailable", "The place for backups cannot be used");
-const STORAGE: Code = Code::new(503, "storage_unavailable", "The storage cannot be used");
+pub(crate) const STORAGE: Code = Code::new(503, "storage_unavailable", "The storage cannot be used");
 pub(crate) const INTERNAL: Code = Code::new(500, "internal", "A defect of the server");
 
 /// What a client that came too early should wait.
@@ -127,6 +150,8 @@ pub(crate) enum Written<'a> {
     Batch,
     /// `{"points": [ids]}`
     Ids,
+    /// Rows of JSON lines or of a table, with the numbers they have in the body.
+    Rows(&'a [u64]),
     /// `{"vectors": […], "ids": […]}` of a bank.
     Bank,
     /// `{"from_gallery": true}` of a bank.
@@ -147,6 +172,7 @@ pub(crate) fn catalogue(error: &CatalogueError) -> Problem {
         CatalogueError::Exists { name, .. } => {
             Problem::new(COLLECTION_EXISTS, format!("there is a collection `{name}` already"))
         }
+        CatalogueError::IsAlias { .. } => Problem::new(ALIAS_EXISTS, error.to_string()),
         CatalogueError::Open(error) => open(error),
         CatalogueError::Late { name, state } => late(name, state),
         CatalogueError::Busy { .. } => {
@@ -182,6 +208,46 @@ pub(crate) fn late(name: &Name, state: &CollectionState) -> Problem {
     Problem::new(NOT_OPEN, detail)
         .found(format_args!("{doing} {:.3}", state.share()))
         .retry_after(RETRY_SECONDS)
+}
+
+/// A change of aliases. `place` tells where in the body the change at fault has a name: `alias_name`,
+/// `collection_name` or another.
+pub(crate) fn aliases(error: &AliasError, place: impl Fn(usize, AliasName) -> String) -> Problem {
+    match error {
+        AliasError::Collection { place: at, source } => {
+            let problem = catalogue(source);
+            // A data directory that cannot be read is no matter of the body's.
+            if problem.status() == 404 {
+                problem.unprocessable().at(place(*at, AliasName::Collection))
+            } else {
+                problem
+            }
+        }
+        AliasError::Taken { place: at, alias } => {
+            let detail = format!("there is a collection `{alias}`, so it cannot be an alias");
+            Problem::new(COLLECTION_EXISTS, detail).at(place(*at, AliasName::New)).found(alias)
+        }
+        AliasError::Unknown { place: at, alias, found } => {
+            let detail = format!("there is no alias `{alias}`; there are: {found}");
+            Problem::new(UNKNOWN_ALIAS, detail).unprocessable().at(place(*at, AliasName::Old))
+        }
+        AliasError::TooMany { found } => {
+            Problem::new(TOO_MANY_ALIASES, error.to_string()).at("/actions").found(found)
+        }
+        AliasError::Catalogue(error) => catalogue(error),
+        _ => by_blame(error.blame(), error.to_string()),
+    }
+}
+
+/// A name in a change of aliases.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum AliasName {
+    /// That of the collection.
+    Collection,
+    /// That of an alias that is made.
+    New,
+    /// That of an alias there should be.
+    Old,
 }
 
 /// An error of a backup or a restore. Who asks wrongly is not told where backups are.
@@ -246,19 +312,16 @@ pub(crate) fn config(error: &ConfigError) -> Problem {
 
 /// An error of a write.
 pub(crate) fn write(error: &WriteError, written: &Written<'_>) -> Problem {
-    let new = |code| Problem::new(code, error.to_string());
+    let detail = || written.detail(error);
+    let new = |code| Problem::new(code, detail());
     match error {
-        WriteError::Vector { place, source, .. } => {
-            vector(source, error.to_string(), &written.vector(*place))
-        }
+        WriteError::Vector { place, source, .. } => vector(source, detail(), &written.vector(*place)),
         WriteError::DuplicateId { place, id, .. } => new(DUPLICATE_ID).at(written.id(*place)).found(id),
         WriteError::EntryExists { place, id, .. } => new(ENTRY_EXISTS).at(written.id(*place)).found(id),
         WriteError::TextTooLong { place, found, .. } => {
             new(TEXT_TOO_LONG).at(written.text(*place)).found(found)
         }
-        WriteError::Weight { place, found } => {
-            new(INVALID_WEIGHT).at(format_args!("/weights/{place}")).found(found)
-        }
+        WriteError::Weight { place, found } => new(INVALID_WEIGHT).at(written.weight(*place)).found(found),
         WriteError::Decay { parameter, found, wanted } => range(new(INVALID_VALUE), parameter, wanted, found),
         WriteError::Live { parameter, found, wanted } => range(new(INVALID_VALUE), parameter, wanted, found),
         WriteError::BatchTooLarge { found } => new(BATCH_TOO_LARGE).at(written.list()).found(found),
@@ -557,10 +620,41 @@ fn kind_field(kind: BankKind) -> &'static str {
 }
 
 impl Written<'_> {
+    /// What the engine says. It counts within what it was given, so of a later batch it is said where that begins.
+    fn detail(&self, error: &WriteError) -> String {
+        match self {
+            Written::Rows([first, ..]) if *first > 0 => format!("of the rows from {first} on, {error}"),
+            Written::Rows(_)
+            | Written::Path
+            | Written::Points
+            | Written::Batch
+            | Written::Ids
+            | Written::Bank
+            | Written::FromGallery
+            | Written::Choice
+            | Written::Fit(..) => error.to_string(),
+        }
+    }
+
+    fn weight(&self, place: usize) -> String {
+        match self {
+            Written::Rows(rows) => row_field(rows, place, "weight"),
+            Written::Bank
+            | Written::Path
+            | Written::Points
+            | Written::Batch
+            | Written::Ids
+            | Written::FromGallery
+            | Written::Choice
+            | Written::Fit(..) => format!("/weights/{place}"),
+        }
+    }
+
     fn vector(&self, place: usize) -> String {
         match self {
             Written::Points => format!("/points/{place}/vector"),
             Written::Batch => format!("/batch/vectors/{place}"),
+            Written::Rows(rows) => row_field(rows, place, "vector"),
             Written::Bank => format!("/vectors/{place}"),
             Written::Path | Written::Ids | Written::FromGallery | Written::Choice | Written::Fit(..) => {
                 self.list().to_owned()
@@ -574,6 +668,7 @@ impl Written<'_> {
             Written::Batch => format!("/batch/ids/{place}"),
             Written::Ids => format!("/points/{place}"),
             Written::Bank => format!("/ids/{place}"),
+            Written::Rows(rows) => row_field(rows, place, "id"),
             Written::Path | Written::FromGallery | Written::Choice | Written::Fit(..) => {
                 self.list().to_owned()
             }
@@ -584,6 +679,7 @@ impl Written<'_> {
         match self {
             Written::Batch => format!("/batch/texts/{place}"),
             Written::Points => format!("/points/{place}/text"),
+            Written::Rows(rows) => row_field(rows, place, "text"),
             Written::Path
             | Written::Ids
             | Written::Bank
@@ -600,6 +696,7 @@ impl Written<'_> {
             Written::Batch => "/batch",
             Written::Bank => "/vectors",
             Written::FromGallery => "/from_gallery",
+            Written::Rows(_) => "/rows",
             Written::Path | Written::Choice | Written::Fit(..) => "",
         }
     }
@@ -613,6 +710,7 @@ impl Written<'_> {
             | Written::Points
             | Written::Batch
             | Written::Ids
+            | Written::Rows(_)
             | Written::Bank
             | Written::Choice
             | Written::FromGallery => None,
@@ -627,6 +725,7 @@ impl Written<'_> {
             | Written::Points
             | Written::Batch
             | Written::Ids
+            | Written::Rows(_)
             | Written::Bank
             | Written::FromGallery
             | Written::Choice => "/kind",
@@ -638,7 +737,12 @@ impl Written<'_> {
         match self {
             Written::Points | Written::Batch => Some("/alarm/correction"),
             Written::Choice => Some("/correction"),
-            Written::Path | Written::Ids | Written::Bank | Written::FromGallery | Written::Fit(..) => None,
+            Written::Path
+            | Written::Ids
+            | Written::Rows(_)
+            | Written::Bank
+            | Written::FromGallery
+            | Written::Fit(..) => None,
         }
     }
 
@@ -647,7 +751,12 @@ impl Written<'_> {
         match self {
             Written::Points | Written::Batch => "/alarm/rate",
             Written::Choice => "/rate",
-            Written::Path | Written::Ids | Written::Bank | Written::FromGallery | Written::Fit(..) => "",
+            Written::Path
+            | Written::Ids
+            | Written::Rows(_)
+            | Written::Bank
+            | Written::FromGallery
+            | Written::Fit(..) => "",
         }
     }
 
@@ -658,9 +767,14 @@ impl Written<'_> {
             | Written::Points
             | Written::Batch
             | Written::Ids
+            | Written::Rows(_)
             | Written::Bank
             | Written::Choice
             | Written::FromGallery => "",
         }
     }
+}
+
+fn row_field(rows: &[u64], place: usize, field: &str) -> String {
+    rows.get(place).map_or_else(|| "/rows".to_owned(), |row| format!("/rows/{row}/{field}"))
 }

@@ -434,7 +434,8 @@ pub(crate) struct Begun<T: Serialize> {
 pub(crate) async fn list(call: Call) -> HttpResponse {
     call.answer(&[], |task| {
         let table = task.edge().jobs().lock();
-        let jobs = table.jobs.iter().map(|(&id, job)| JobReply::new(id, job)).collect();
+        let visible = table.jobs.iter().filter(|(_, job)| task.may_read(&job.purpose.collection));
+        let jobs = visible.map(|(&id, job)| JobReply::new(id, job)).collect();
         drop(table);
         task.reply(&Listed { jobs })
     })
@@ -445,7 +446,11 @@ pub(crate) async fn list(call: Call) -> HttpResponse {
 pub(crate) async fn describe(call: Call) -> HttpResponse {
     call.answer(&[], |task| {
         let id = number(task.segment("job"))?;
-        let found = task.edge().jobs().lock().jobs.get(&id).map(|job| JobReply::new(id, job));
+        let table = task.edge().jobs().lock();
+        // One of a collection that who asks may not read is none.
+        let visible = table.jobs.get(&id).filter(|job| task.may_read(&job.purpose.collection));
+        let found = visible.map(|job| JobReply::new(id, job));
+        drop(table);
         task.reply(&found.ok_or_else(|| unknown(id))?)
     })
     .await

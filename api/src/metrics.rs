@@ -7,8 +7,8 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use actix_web::HttpResponse;
 use actix_web::web::Data;
+use actix_web::{HttpRequest, HttpResponse};
 use dehub_index::{Catalogue, Collection, CollectionState, Name};
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::text::encode;
@@ -20,8 +20,10 @@ use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::metrics::info::Info;
 use prometheus_client::registry::Registry;
 
+use crate::audit::Audit;
 use crate::edge::Edge;
 use crate::errors::INTERNAL;
+use crate::guard::Caller;
 use crate::jobs::Jobs;
 use crate::problem::Problem;
 
@@ -30,6 +32,9 @@ const MEDIA_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=u
 
 /// Bounds of the durations that requests are counted by, in seconds: from a search in memory to a fit.
 const BOUNDS: [f64; 12] = [0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.5, 2.0, 10.0, 60.0];
+
+/// The label of a collection, whose name needs no escape, up to the name.
+const COLLECTION_LABEL: &str = "collection=\"";
 
 /// The route of a request that none answers.
 const NO_ROUTE: &str = "none";
@@ -88,6 +93,11 @@ impl Metrics {
         Metrics { registry, requests, durations, in_flight }
     }
 
+    /// Counts what the audit log loses.
+    pub(crate) fn count_lost(&mut self, audit: &Arc<Audit>) {
+        self.registry.register_collector(Box::new(Lost(Arc::clone(audit))));
+    }
+
     /// A request has come; it is in flight until what this gives is dropped.
     pub(crate) fn begin(&self) -> InFlight {
         self.in_flight.inc();
@@ -131,18 +141,44 @@ fn class(status: u16) -> &'static str {
     }
 }
 
-/// `GET /metrics`
-pub(crate) async fn metrics(edge: Data<Edge>) -> HttpResponse {
+/// `GET /metrics`, without a thread of the engine.
+pub(crate) async fn metrics(edge: Data<Edge>, request: HttpRequest) -> HttpResponse {
     match edge.metrics().text() {
-        Ok(text) => HttpResponse::Ok().content_type(MEDIA_TYPE).body(text),
+        Ok(text) => HttpResponse::Ok().content_type(MEDIA_TYPE).body(visible(&text, &Caller::of(&request))),
         Err(_) => Problem::new(INTERNAL, "the measurements have no text").response(),
     }
+}
+
+/// The lines about no collection, and about those that the caller may read.
+fn visible(text: &str, caller: &Caller) -> String {
+    let is_visible = |line: &&str| {
+        let name = line.split_once(COLLECTION_LABEL).and_then(|(_, rest)| rest.split_once('"'));
+        line.starts_with('#') || name.is_none_or(|(name, _)| caller.may_read(name))
+    };
+    text.split_inclusive('\n').filter(is_visible).collect()
 }
 
 /// What is measured when it is asked for.
 struct Served {
     catalogue: Arc<Catalogue>,
     jobs: Jobs,
+}
+
+/// Lines that the audit log lost.
+struct Lost(Arc<Audit>);
+
+impl fmt::Debug for Lost {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Lost").finish_non_exhaustive()
+    }
+}
+
+impl Collector for Lost {
+    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), fmt::Error> {
+        let count = ConstCounter::new(self.0.failures());
+        let help = "Lines that could not be written to the audit log";
+        count.encode(encoder.encode_descriptor("audit_failures", help, None, count.metric_type())?)
+    }
 }
 
 impl fmt::Debug for Served {

@@ -6,6 +6,7 @@ use dehub_vector::PointId;
 use serde::Serialize;
 use serde_json::Value;
 
+use crate::bodies::{DeletedIds, PointRows};
 use crate::call::{Call, Task};
 use crate::decode::{self, Fields, Place};
 use crate::errors::{self, BATCH_TOO_LARGE, EMPTY_BATCH, INTERNAL, INVALID_ID, LENGTHS_DIFFER, Written};
@@ -49,7 +50,7 @@ impl WriteReply {
         WriteReply {
             added: Some(receipt.added),
             replaced: Some(receipt.replaced),
-            deleted: None,
+            deleted: (receipt.deleted > 0).then_some(receipt.deleted),
             ..WriteReply::deleted(receipt)
         }
     }
@@ -64,6 +65,12 @@ impl WriteReply {
             alarms: None,
             quarantined: None,
         }
+    }
+
+    /// The same, with the points that are held, if new points are tested.
+    pub(crate) fn with_held(self, held: Option<Vec<PointAlarm>>) -> WriteReply {
+        let listed = |held: Vec<PointAlarm>| held.into_iter().map(AlarmReply::new).collect();
+        WriteReply { quarantined: held.map(listed), ..self }
     }
 
     pub(crate) fn added(receipt: &Receipt) -> WriteReply {
@@ -91,6 +98,13 @@ pub(crate) struct Parts {
     /// As stored: of length one under cosine.
     #[serde(skip_serializing_if = "Option::is_none")]
     vector: Option<Vec<f32>>,
+}
+
+impl Parts {
+    /// The payload as JSON, if there is one and it was asked for.
+    pub(crate) fn payload_json(&self) -> Option<String> {
+        self.payload.as_ref().filter(|payload| !payload.is_null()).map(Value::to_string)
+    }
 }
 
 /// Which parts of a point to answer with.
@@ -130,7 +144,7 @@ struct Counted {
 
 /// `PUT /collections/{collection}/points`
 pub(crate) async fn upsert(call: Call) -> HttpResponse {
-    call.answer_body(&["wait"], |task, body| {
+    call.answer_rows::<PointRows, _>(&["wait"], |task, body| {
         let collection = task.collection()?;
         let (points, rule, written) = inputs(body)?;
         let done = collection.upsert_watched(&points, rule.as_ref());
@@ -138,7 +152,6 @@ pub(crate) async fn upsert(call: Call) -> HttpResponse {
         task.build_graph_if_due(&collection)?;
         let listed = |alarms: Vec<PointAlarm>| alarms.into_iter().map(AlarmReply::new).collect();
         task.reply(&WriteReply {
-            deleted: (done.receipt.deleted > 0).then_some(done.receipt.deleted),
             alarms: rule.is_some().then(|| listed(done.alarms)),
             quarantined: collection.snapshot().quarantine_rule().is_some().then(|| listed(done.held)),
             ..WriteReply::upserted(&done.receipt)
@@ -189,7 +202,7 @@ pub(crate) async fn count(call: Call) -> HttpResponse {
 
 /// `POST /collections/{collection}/points/delete`
 pub(crate) async fn delete(call: Call) -> HttpResponse {
-    call.answer_body(&["wait"], |task, body| {
+    call.answer_rows::<DeletedIds, _>(&["wait"], |task, body| {
         let collection = task.collection()?;
         let mut fields = Fields::new(body, Place::Body)?;
         let ids = fields.required("points", ids)?;
@@ -247,18 +260,20 @@ fn inputs(body: Value) -> Result<(Vec<PointInput>, Option<HubRule>, Written<'sta
 }
 
 fn points(value: Value, place: Place<'_>) -> Result<Vec<PointInput>, Problem> {
-    let points = decode::list(value, place, |value, place| {
-        let mut fields = Fields::new(value, place)?;
-        let point = PointInput {
-            id: fields.required("id", decode::id)?,
-            vector: fields.required("vector", decode::vector)?,
-            payload: fields.optional("payload", decode::payload)?,
-            text: fields.optional("text", decode::string)?,
-        };
-        fields.finish()?;
-        Ok(point)
-    })?;
-    not_empty(points, place)
+    not_empty(decode::list(value, place, point)?, place)
+}
+
+/// Reads `{"id", "vector", "payload", "text"}`.
+pub(crate) fn point(value: Value, place: Place<'_>) -> Result<PointInput, Problem> {
+    let mut fields = Fields::new(value, place)?;
+    let point = PointInput {
+        id: fields.required("id", decode::id)?,
+        vector: fields.required("vector", decode::vector)?,
+        payload: fields.optional("payload", decode::payload)?,
+        text: fields.optional("text", decode::string)?,
+    };
+    fields.finish()?;
+    Ok(point)
 }
 
 fn batch(value: Value, place: Place<'_>) -> Result<Vec<PointInput>, Problem> {

@@ -10,9 +10,11 @@ use dehub_query::{
 };
 use dehub_vector::PointId;
 use serde::Serialize;
-use serde_json::Value;
+use serde_json::{Map, Value};
 
-use crate::call::{Call, Served, Task};
+use crate::bodies::searches::{self, HitRow, Questions, SETTINGS};
+use crate::bodies::{Content, Form};
+use crate::call::{Answer as Reply, Call, Served, Task};
 use crate::decode::{self, Fields, Place};
 use crate::errors::{self, BATCH_TOO_LARGE, EMPTY_BATCH, INVALID_LIMIT, INVALID_VALUE};
 use crate::filter::filter;
@@ -151,17 +153,98 @@ pub(crate) async fn search(call: Call) -> HttpResponse {
 
 /// `POST /collections/{collection}/points/query/batch`
 pub(crate) async fn query_batch(call: Call) -> HttpResponse {
-    call.answer_body(&[TIMEOUT], |task, body| many(&task, body)).await
+    call.answer_content(&[TIMEOUT, SETTINGS], |task, content, unfolded_max| match content {
+        Content::Json(body) => {
+            searches::no_settings(&task)?;
+            many(&task, batch(body)?, None)
+        }
+        Content::Lines(lines) => {
+            searches::no_settings(&task)?;
+            let all = searches::of_lines(&lines, |value, place| asked(value, place, query_source))?;
+            let on_line = |problem: Problem| match problem.row() {
+                Some(row) => problem.on_line(row + 1),
+                None => problem,
+            };
+            many(&task, all, None).map_err(on_line)
+        }
+        Content::Table(format, bytes) => {
+            let Questions { sources, labels, settings } =
+                searches::of_table(&task, format, bytes, unfolded_max)?;
+            let all = shared(settings, sources).map_err(|problem| problem.in_parameter(SETTINGS))?;
+            many(&task, all, labels)
+        }
+    })
+    .await
 }
 
-fn one(task: &Task, asked: Asked) -> Result<Vec<u8>, Problem> {
-    let answer = answers(task, &task.served()?, vec![asked])?.pop();
-    let none = || Problem::new(errors::INTERNAL, "the engine gave no answer");
-    task.reply(&answer.ok_or_else(none)?)
+fn one(task: &Task, asked: Asked) -> Result<Reply, Problem> {
+    let has_payloads = asked.selection.payload;
+    let form = task.accepted.form(&[Form::Json, Form::Arrow])?;
+    let mut all = answers(task, &task.served()?, vec![asked])?;
+    match form {
+        Form::Arrow => arrow(&all, None, has_payloads),
+        Form::Json => {
+            let none = || Problem::new(errors::INTERNAL, "the engine gave no answer");
+            Ok(task.reply(&all.pop().ok_or_else(none)?)?.into())
+        }
+    }
 }
 
-fn many(task: &Task, body: Value) -> Result<Vec<u8>, Problem> {
-    let served = task.served()?;
+/// Answers queries, with the labels they were given.
+fn many(task: &Task, all: Vec<Asked>, labels: Option<Vec<PointId>>) -> Result<Reply, Problem> {
+    if all.is_empty() {
+        return Err(Problem::new(EMPTY_BATCH, "the body has no queries, wanted at least one").at(""));
+    }
+    let form = task.accepted.form(&[Form::Json, Form::Arrow])?;
+    let has_payloads = all.iter().any(|asked| asked.selection.payload);
+    let answers = answers(task, &task.served()?, all)?;
+    match (form, labels) {
+        (Form::Arrow, labels) => arrow(&answers, labels.as_deref(), has_payloads),
+        (Form::Json, None) => Ok(task.reply(&answers)?.into()),
+        (Form::Json, Some(labels)) => {
+            let labelled = labels.into_iter().zip(answers);
+            let labelled: Vec<_> = labelled.map(|(query_id, answer)| Labelled { query_id, answer }).collect();
+            Ok(task.reply(&labelled)?.into())
+        }
+    }
+}
+
+/// An answer with the label that its query was given.
+#[derive(Serialize)]
+struct Labelled {
+    query_id: PointId,
+    #[serde(flatten)]
+    answer: Answer,
+}
+
+/// Answers as an Arrow stream.
+fn arrow(answers: &[Answer], labels: Option<&[PointId]>, has_payloads: bool) -> Result<Reply, Problem> {
+    let hit = |hit: &HitReply| HitRow {
+        id: hit.id.clone(),
+        score: hit.score,
+        raw_score: hit.raw_score,
+        bias: hit.bias,
+        payload: hit.parts.payload_json(),
+    };
+    let hits: Vec<Vec<HitRow>> =
+        answers.iter().map(|answer| answer.points.iter().map(hit).collect()).collect();
+    Ok(Reply::arrow(searches::to_arrow(&hits, labels, has_payloads)?))
+}
+
+/// Queries that have everything in common but what they search for: the rows of a table.
+fn shared(settings: Map<String, Value>, sources: Vec<Source>) -> Result<Vec<Asked>, Problem> {
+    let nothing = |_: &mut Fields<'_>| Ok((Source::Vector(Vec::new()), ""));
+    let given = asked(Value::Object(settings), Place::Body, nothing)?;
+    let of_row = |(row, source): (usize, Source)| Asked {
+        base: format!("/rows/{row}"),
+        source: if matches!(source, Source::Vector(_)) { "/vector" } else { "/id" },
+        query: Query { source, settings: given.query.settings.clone() },
+        ..given
+    };
+    Ok(sources.into_iter().enumerate().map(of_row).collect())
+}
+
+fn batch(body: Value) -> Result<Vec<Asked>, Problem> {
     let mut fields = Fields::new(body, Place::Body)?;
     let all = fields.required("searches", |value, place| {
         decode::list(value, place, |value, place| asked(value, place, query_source))
@@ -177,13 +260,13 @@ fn many(task: &Task, body: Value) -> Result<Vec<u8>, Problem> {
         let detail = format!("`/searches` has {found} queries, wanted at most {BATCH_QUERIES_MAX}");
         return Err(Problem::new(BATCH_TOO_LARGE, detail).at("/searches").found(found));
     }
-    task.reply(&answers(task, &served, all)?)
+    Ok(all)
 }
 
 fn asked(
     value: Value,
     place: Place<'_>,
-    read_source: fn(&mut Fields<'_>) -> Result<(Source, &'static str), Problem>,
+    read_source: impl FnOnce(&mut Fields<'_>) -> Result<(Source, &'static str), Problem>,
 ) -> Result<Asked, Problem> {
     let mut fields = Fields::new(value, place)?;
     let (source, source_field) = read_source(&mut fields)?;

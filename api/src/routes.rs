@@ -1,22 +1,26 @@
 //! The paths, the methods each takes, and who may use them.
 
+use std::rc::Rc;
 use std::sync::Arc;
 
+use actix_web::dev::HttpServiceFactory;
 use actix_web::http::Method;
 use actix_web::{FromRequest, Handler, HttpResponse, Resource, Route, web};
 
 use crate::call::Call;
 use crate::errors::{UNKNOWN_PATH, WRONG_METHOD};
+use crate::guard;
 use crate::problem::Problem;
 use crate::routes::Access::{Manage, Public, Read, Write};
 use crate::{
-    backups, banks, collections, corrections, defaults, evaluation, health, hubness, jobs, live, maintenance,
-    metrics, neighbours, points, priors, quarantine, queries, service, tuning,
+    aliases, backups, banks, collections, corrections, defaults, evaluation, health, hubness, jobs, live,
+    maintenance, metrics, missing, neighbours, points, priors, quarantine, queries, service, snapshots,
+    tuning,
 };
 
 /// Who may ask.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Access {
+pub enum Access {
     /// Everybody.
     Public,
     /// Who may read the collection.
@@ -25,6 +29,17 @@ pub(crate) enum Access {
     Write,
     /// Who may make, remove and back up collections, and steer the server.
     Manage,
+}
+
+impl Access {
+    /// What is done with a collection, for a message.
+    pub(crate) fn verb(self) -> &'static str {
+        match self {
+            Public | Read => "read",
+            Write => "write to",
+            Manage => "manage",
+        }
+    }
 }
 
 /// A path, and the methods it takes.
@@ -42,20 +57,30 @@ struct Entry {
 
 /// A method of a path, and who may use it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Listed {
-    pub(crate) method: Method,
-    pub(crate) pattern: &'static str,
-    pub(crate) access: Access,
+pub struct Listed {
+    /// The method.
+    pub method: String,
+    /// The path, with its variable segments in braces.
+    pub pattern: &'static str,
+    /// Who may use it.
+    pub access: Access,
 }
 
 /// Every method of every path.
-pub(crate) fn list() -> Vec<Listed> {
+pub fn list() -> Vec<Listed> {
     let of = |path: Path| {
         let pattern = path.pattern;
-        let listed = move |Entry { method, access, .. }: Entry| Listed { method, pattern, access };
+        let listed =
+            move |Entry { method, access, .. }: Entry| Listed { method: method.to_string(), pattern, access };
         path.entries.into_iter().map(listed)
     };
     table().into_iter().flat_map(of).collect()
+}
+
+/// The patterns of the paths that everybody may use by every method they have.
+pub(crate) fn public() -> Vec<String> {
+    let is_public = |path: &Path| path.entries.iter().all(|entry| entry.access == Public);
+    table().iter().filter(|path| is_public(path)).map(|path| path.pattern.to_owned()).collect()
 }
 
 /// Registers every path.
@@ -67,7 +92,28 @@ pub(crate) fn configure(app: &mut web::ServiceConfig) {
 }
 
 fn table() -> Vec<Path> {
-    [general(), points(), chosen(), kept(), learned(), fitted(), measured()].into_iter().flatten().collect()
+    [named(), general(), points(), chosen(), kept(), learned(), fitted(), measured()]
+        .into_iter()
+        .flatten()
+        .collect()
+}
+
+/// Before the paths with a collection: none can be made by the name `aliases`.
+fn named() -> Vec<Path> {
+    vec![
+        path("/aliases", [get(Read, aliases::list)]),
+        path("/collections/aliases", [post(Manage, aliases::change)]),
+        path("/collections/{collection}/aliases", [get(Read, aliases::of_collection)]),
+        path(
+            "/collections/{collection}/snapshots",
+            [get(Manage, snapshots::list), post(Manage, snapshots::create)],
+        ),
+        path("/collections/{collection}/snapshots/recover", [put(Manage, snapshots::recover)]),
+        path(
+            "/collections/{collection}/snapshots/{snapshot}",
+            [delete(Manage, snapshots::remove), get(Manage, snapshots::download)],
+        ),
+    ]
 }
 
 fn general() -> Vec<Path> {
@@ -222,24 +268,38 @@ fn delete<F: Handler<A, Output = HttpResponse>, A: FromRequest + 'static>(
 }
 
 impl Path {
-    /// Takes its methods, and refuses all others.
-    fn resource(self) -> Resource {
+    /// Takes its methods, and refuses all others; from who may ask.
+    fn resource(self) -> impl HttpServiceFactory + 'static {
+        let rights = self.entries.iter().map(|entry| (entry.method.clone(), entry.access));
+        let rights: Rc<[(Method, Access)]> = rights.collect();
         let mut methods: Vec<&str> = self.entries.iter().map(|entry| entry.method.as_str()).collect();
         methods.sort_unstable();
         let methods: Arc<str> = methods.join(", ").into();
         let refuse = move |call: Call| wrong_method(call, Arc::clone(&methods));
         let routes = self.entries.into_iter().map(|entry| entry.route);
-        routes.fold(web::resource(self.pattern), Resource::route).default_service(web::to(refuse))
+        routes
+            .fold(web::resource(self.pattern), Resource::route)
+            .default_service(web::to(refuse))
+            .wrap_fn(move |request, service| guard::admitted(&rights, request, service))
     }
 }
 
 async fn wrong_method(call: Call, methods: Arc<str>) -> HttpResponse {
     let (method, path) = call.asked_for();
+    if let Some(problem) = missing::refusal(&method, &path) {
+        return call.refuse(problem).await;
+    }
     let detail = format!("{path} does not take {method}, wanted {methods}");
     call.refuse(Problem::new(WRONG_METHOD, detail).wanted(&methods).found(method).allow(&methods)).await
 }
 
 async fn unknown_path(call: Call) -> HttpResponse {
-    let (_, path) = call.asked_for();
+    let (method, path) = call.asked_for();
+    if let Err(problem) = call.check(Manage) {
+        return call.refuse(problem).await;
+    }
+    if let Some(problem) = missing::refusal(&method, &path) {
+        return call.refuse(problem).await;
+    }
     call.refuse(Problem::new(UNKNOWN_PATH, format!("there is nothing at {path}"))).await
 }

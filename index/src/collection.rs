@@ -4,6 +4,7 @@ use std::collections::HashSet;
 use std::fs;
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use dehub_graph::Segment;
@@ -34,6 +35,8 @@ pub struct Collection {
     pub(crate) writer: Writer,
     /// Held while points are frozen, so that only one at a time changes the segments.
     pub(crate) freezing: Mutex<()>,
+    /// Whether nothing is frozen any more.
+    pub(crate) is_freezing_stopped: AtomicBool,
     /// Held by a fit from its beginning to its end.
     pub(crate) fitting: Mutex<()>,
     pub(crate) pending: PendingFits,
@@ -106,6 +109,7 @@ impl Collection {
             store,
             folder: path.to_owned(),
             freezing: Mutex::new(()),
+            is_freezing_stopped: AtomicBool::new(false),
             fitting: Mutex::new(()),
             pending,
         }

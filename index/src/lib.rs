@@ -6,6 +6,7 @@
 //! derived from it and rebuilt when they are missing or broken.
 
 mod alarm;
+mod aliases;
 mod background;
 mod bank;
 mod beside;
@@ -61,6 +62,7 @@ mod write;
 mod writer;
 
 pub use alarm::{HubAlarm, HubRule, PointAlarm};
+pub use aliases::{ALIASES_MAX, AliasChange, AliasError};
 pub use bank::{BANK_ENTRIES_MAX, BankInfo, BankUpdate, EntryInput, EntrySelector, WEIGHT_MAX};
 pub use calibration::{Calibrated, Calibration, CalibrationSubject, Cost, Step, cost_among, machine};
 pub use catalogue::{CLOSE_WITHIN, Catalogue, CatalogueError, CollectionState};
@@ -79,6 +81,7 @@ pub use error::{OpenError, ReadError, WriteError};
 pub use freezing::GraphBuild;
 pub use live::{LIVE_CAPACITY_MAX, LIVE_RETENTION_MAX, LiveBank};
 pub use mend::{MendOutcome, Mended};
+pub use merging::SEGMENT_DEAD_SHARE_MAX;
 pub use open_progress::{OpenPhase, OpenProgress};
 pub use orphans::Orphans;
 pub use payload::{PAYLOAD_BYTES_MAX, Payload, PayloadError};

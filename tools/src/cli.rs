@@ -1,5 +1,7 @@
 //! The command line: every command, option and default.
 
+mod serving;
+
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -8,6 +10,7 @@ use clap::{ArgGroup, Args, Parser, Subcommand, ValueEnum};
 use dehub_backup::BackupId;
 use dehub_index::{Durability, Quantization};
 
+pub(crate) use self::serving::{KeyArgs, KeyCommand, NewKey, Ping, Role, Serve};
 use crate::commands::live::seconds;
 use crate::commands::prior::{PriorArgs, weight};
 use crate::commands::search::timeout;
@@ -86,6 +89,10 @@ pub(crate) enum Command {
     Restore(Restore),
     /// Serve the collections over HTTP.
     Serve(Serve),
+    /// Ask the server of the settings whether it lives.
+    Ping(Ping),
+    /// Make API keys.
+    Key(KeyArgs),
     /// Show the whole road on the bundled WordNet data.
     Demo(Demo),
 }
@@ -702,19 +709,6 @@ pub(crate) struct Restore {
     /// Put it in the place of the collection of that name, which is lost.
     #[arg(long)]
     pub replace: bool,
-}
-
-#[derive(Debug, Args)]
-pub(crate) struct Serve {
-    /// The address to bind [default: 127.0.0.1].
-    #[arg(long, value_name = "ADDRESS")]
-    pub host: Option<String>,
-    /// The port to bind [default: 6363]; 0 for any free one.
-    #[arg(long)]
-    pub port: Option<u16>,
-    /// Where backups are kept that clients ask for: a directory, or the URL of an object store.
-    #[arg(long, value_name = "REPOSITORY")]
-    pub backups: Option<String>,
 }
 
 #[derive(Debug, Args)]

@@ -25,6 +25,7 @@ fn main() -> ExitCode {
         Ok(Outcome::Done) => ExitCode::SUCCESS,
         Ok(Outcome::SomeRefused) => ExitCode::from(3),
         Ok(Outcome::NotWhole) => ExitCode::FAILURE,
+        Ok(Outcome::WrongSettings) => ExitCode::from(2),
         // Whoever read the results has seen enough.
         Err(error) if is_closed_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => {
@@ -42,7 +43,13 @@ fn outlive_file_limits() {
 }
 
 fn run(cli: Cli) -> anyhow::Result<Outcome> {
-    let mut settings = settings::read(cli.config.as_deref())?;
+    let mut settings = match settings::read(cli.config.as_deref()) {
+        Err(error) if matches!(&cli.command, Command::Serve(serve) if serve.check) => {
+            report(&error, cli.json);
+            return Ok(Outcome::WrongSettings);
+        }
+        settings => settings?,
+    };
     if let Some(data_dir) = cli.data_dir {
         settings.data_dir = data_dir;
     }
@@ -76,6 +83,8 @@ fn run(cli: Cli) -> anyhow::Result<Outcome> {
         Command::Backup(command) => commands::backup::run(&context, &command),
         Command::Restore(command) => commands::restore::run(&context, &command),
         Command::Serve(command) => commands::serve::run(&context, command),
+        Command::Ping(command) => commands::ping::run(&context, &command),
+        Command::Key(command) => commands::key::run(&context, &command),
         Command::Demo(command) => commands::demo::run(&context, &command),
     }
 }

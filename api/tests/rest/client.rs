@@ -55,8 +55,7 @@ impl Served {
         let server = Server::bind(catalogue, config).expect("a port is free");
         let (address, stop) = (server.address(), server.stop_handle());
         let thread = Some(thread::spawn(move || server.run()));
-        let agent = Agent::new_with_config(Agent::config_builder().http_status_as_error(false).build());
-        Served { address, stop, thread, client: Client { base: format!("http://{address}"), agent } }
+        Served { address, stop, thread, client: Client::new(address) }
     }
 
     pub(crate) fn client(&self) -> Client {
@@ -83,6 +82,12 @@ impl Drop for Served {
 }
 
 impl Client {
+    /// A client of a server that is there.
+    pub(crate) fn new(address: SocketAddr) -> Client {
+        let agent = Agent::new_with_config(Agent::config_builder().http_status_as_error(false).build());
+        Client { base: format!("http://{address}"), agent }
+    }
+
     /// Sends bytes as they are.
     pub(crate) fn send(
         &self,

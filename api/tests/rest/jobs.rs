@@ -240,7 +240,7 @@ fn what_cannot_be_a_job_is_refused_at_once() {
         ),
         ("PUT", "corrections/a?wait=no", json!({"method": "IS(beta=20)"}), "invalid_value"),
         ("PUT", "banks/g?wait=false", json!({"kind": "gallery", "from_gallery": true}), "not_supported"),
-        ("PUT", "points?wait=false", json!({"points": []}), "invalid_value"),
+        ("PUT", "points?wait=false", json!({"points": []}), "empty_batch"),
     ];
     for (method, path, body, code) in cases {
         let reply = served.json(method, &format!("/collections/c/{path}"), &body);

@@ -11,6 +11,7 @@ mod fitting;
 mod freezing;
 mod live;
 mod mending;
+mod operating;
 mod preparing;
 mod priors;
 mod serving;
