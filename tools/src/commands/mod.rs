@@ -21,6 +21,7 @@ pub(crate) mod info;
 pub(crate) mod key;
 pub(crate) mod live;
 pub(crate) mod ping;
+pub(crate) mod prior;
 pub(crate) mod quarantine;
 pub(crate) mod restore;
 pub(crate) mod rewrite;
