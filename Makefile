@@ -22,6 +22,11 @@ SHIPPED := --lib --bins --examples
 # The same build, with debug assertions in our own packages.
 CHECKED := $(BUILD) --config tools/checked.toml
 
+# A Python with Qdrant's client, which tests drive a server with.
+TEST_PYTHON := $(CACHE)/dehub/python
+DEHUB_TEST_PYTHON ?= $(TEST_PYTHON)/bin/python
+export DEHUB_TEST_PYTHON
+
 NEXTEST := $(shell PATH="$(PATH)" command -v cargo-nextest 2>/dev/null)
 STAGE := scripts/stage.sh
 
@@ -48,7 +53,7 @@ setup: ## install what the build needs and the machine lacks
 
 .PHONY: setup-test
 setup-test:
-	@scripts/setup.sh test
+	@DEHUB_PYTHON_FOLDER="$(TEST_PYTHON)" scripts/setup.sh test
 
 .PHONY: check-format
 check-format:

@@ -2,7 +2,7 @@
 # Makes sure that everything the build needs is on this machine.
 #
 #   setup.sh         what `cargo build` needs
-#   setup.sh test    and rustfmt and clippy
+#   setup.sh test    and rustfmt, clippy, and a Python with Qdrant's client, which tests drive a server with
 #
 # Says what is missing and why before it installs anything. Calls no package manager when nothing
 # is missing. Debian packages are installed with apt-get; Rust itself is never installed.
@@ -11,6 +11,10 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 PATH="$PATH:${HOME:-/nonexistent}/.cargo/bin"
 
 readonly APT_LOCK_WAIT_S=300
+readonly REQUIREMENTS=tools/tests/clients/requirements.txt
+# The Makefile says where; tests look here if they are run without it.
+readonly PYTHON_FOLDER=${DEHUB_PYTHON_FOLDER:-${XDG_CACHE_HOME:-${HOME:-.}/.cache}/dehub/python}
+mode=${1:-}
 
 say() { printf 'setup: %s\n' "$*" >&2; }
 die() {
@@ -111,6 +115,9 @@ find_missing() {
     if ! have make; then
         need make "the commands of this repository are in the Makefile"
     fi
+    if [[ $mode == test ]] && ! python3 -c 'import ensurepip, venv' 2>/dev/null; then
+        need python3-venv "tests drive a server with Qdrant's own client, which is Python"
+    fi
 }
 
 # Prints the words to put before apt-get; fails when this user cannot install packages.
@@ -141,8 +148,21 @@ install_missing() {
     hash -r
 }
 
+# --- Python ----------------------------------------------------------------------------------
+
+# Made anew when the list of packages changes. A list is copied to it once all of it is installed.
+make_python() {
+    if cmp --silent "$REQUIREMENTS" "$PYTHON_FOLDER/requirements.txt"; then
+        return
+    fi
+    say "installing what $REQUIREMENTS lists into $PYTHON_FOLDER"
+    python3 -m venv --clear "$PYTHON_FOLDER" >&2
+    "$PYTHON_FOLDER/bin/python" -m pip install --quiet --disable-pip-version-check --requirement "$REQUIREMENTS" >&2
+    cp "$REQUIREMENTS" "$PYTHON_FOLDER/requirements.txt"
+}
+
 check_rust
-if [[ ${1:-} == test ]]; then
+if [[ $mode == test ]]; then
     check_component fmt rustfmt
     check_component clippy clippy
 fi
@@ -151,4 +171,7 @@ if ((${#packages[@]} > 0)); then
     install_missing
     find_missing
     ((${#packages[@]} == 0)) || die "installed, but still not found: ${packages[*]}"
+fi
+if [[ $mode == test ]]; then
+    make_python
 fi

@@ -162,7 +162,9 @@ pub(crate) async fn begin(call: Call) -> HttpResponse {
         let job = task.edge().start_alone(purpose, move |_, progress| {
             let options = StoreOptions { link: false };
             let stored = back_up(edge.catalogue(), &name, &repository, options, &mut watch(progress));
-            Ok(stored_value(&stored.map_err(|fault| unfinished(&fault))?))
+            let stored = stored.map_err(|fault| unfinished(&fault))?;
+            edge.metrics().count_snapshot();
+            Ok(stored_value(&stored))
         })?;
         Ok(Answer::accepted(task.reply(&Begun { job })?))
     })

@@ -8,6 +8,7 @@ use dehub_query::BankKind;
 use serde::Serialize;
 use serde_json::{Value, json};
 
+use crate::bodies::{DeletedIds, EntryRows};
 use crate::call::{Answer, Call, Task};
 use crate::decode::{self, Fields, Place};
 use crate::errors::{self, BANK_KIND, INVALID_VALUE, NOT_SUPPORTED, UNKNOWN_BANK, Written};
@@ -46,14 +47,14 @@ struct Listed {
 }
 
 /// Where the entries of a bank come from.
-enum Update {
+pub(crate) enum Update {
     Given(BankUpdate),
     FromGallery(Name),
 }
 
 /// `PUT /collections/{collection}/banks/{bank}`
 pub(crate) async fn add(call: Call) -> HttpResponse {
-    call.answer_body(&[WAIT_OR_NOT], |task, body| -> Result<Answer, Problem> {
+    call.answer_rows::<EntryRows, _>(&[WAIT_OR_NOT], |task, body| -> Result<Answer, Problem> {
         let collection = task.collection()?;
         let waits = task.parameters.waits();
         let receipt = match update(task.name("bank")?, body)? {
@@ -132,7 +133,7 @@ pub(crate) async fn delete(call: Call) -> HttpResponse {
 
 /// `POST /collections/{collection}/banks/{bank}/delete`
 pub(crate) async fn delete_entries(call: Call) -> HttpResponse {
-    call.answer_body(&["wait"], |task, body| {
+    call.answer_rows::<DeletedIds, _>(&["wait"], |task, body| {
         let collection = task.collection()?;
         let mut fields = Fields::new(body, Place::Body)?;
         let ids = fields.required("ids", |value, place| decode::list(value, place, decode::id))?;
@@ -184,7 +185,7 @@ pub(crate) fn unknown(snapshot: &Snapshot, name: &str) -> Problem {
     Problem::new(UNKNOWN_BANK, format!("there is no bank `{name}`; the collection has: {found}"))
 }
 
-fn update(name: Name, body: Value) -> Result<Update, Problem> {
+pub(crate) fn update(name: Name, body: Value) -> Result<Update, Problem> {
     let mut fields = Fields::new(body, Place::Body)?;
     let kind = fields.required("kind", kind)?;
     let from_gallery = fields.optional("from_gallery", decode::flag)?.unwrap_or(false);

@@ -1,32 +1,45 @@
 //! One request: its parts, and its way to a thread of the engine and back.
 
-use std::cell::RefCell;
 use std::collections::HashMap;
 use std::future::{Ready, ready};
+use std::io::Write;
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use actix_web::dev::Payload;
 use actix_web::error::ErrorInternalServerError;
-use actix_web::{FromRequest, HttpMessage, HttpRequest, HttpResponse, rt, web};
+use actix_web::http::header;
+use actix_web::{FromRequest, HttpRequest, HttpResponse, rt, web};
+use dehub_format::TableFormat;
 use dehub_index::{Collection, CollectionState, Deadline, Name};
+use flate2::Compression;
+use flate2::write::GzEncoder;
 use serde::Serialize;
 use serde_json::{Map, Value};
 use tracing::Instrument;
 
+use crate::admission::Due;
+use crate::bodies::{Accepted, Content, Form, LineBatch, Media, RowSink, Rows, UNFOLDED_MAX, packs};
 use crate::decode;
+use crate::download::Download;
 use crate::edge::Edge;
 use crate::errors::{self, BAD_PATH, INTERNAL, INVALID_NAME};
+use crate::guard::{self, Caller};
 use crate::live::Watched;
 use crate::observe::{Seen, encoding};
-use crate::parameters::Parameters;
+use crate::parameters::{Parameters, TIMEOUT};
 use crate::problem::Problem;
-use crate::receive::{self, Body};
-use crate::slow::{Parts, Searched};
+use crate::receive::{self, Body, FileStream, LineStream};
+use crate::routes::Access;
+use crate::slow::{Noted, Searched};
+use crate::snapshot_files::Partial;
 
 /// How long a request waits for a collection that is being opened if it does not say: as long as clients do.
 const OPEN_WITHIN: Duration = Duration::from_secs(30);
+
+/// What is held of a file that is uploaded.
+const UPLOAD_PIECE_BYTES: usize = 1 << 20;
 
 /// How often it looks whether the collection is open.
 const LOOK_EVERY: Duration = Duration::from_millis(10);
@@ -40,42 +53,69 @@ pub(crate) struct Call {
     payload: Payload,
     /// Whether the collection that the path names must be open for the work.
     needs_open: bool,
+    /// Whether the path may name the collection by an alias.
+    takes_alias: bool,
 }
 
 /// What work on behalf of a request has at hand.
 pub(crate) struct Task {
     started: Instant,
-    /// When the body was there.
+    /// When all of the request was there.
     received: Instant,
-    /// When a thread of the engine began with it.
-    begun: Instant,
-    /// What was searched for, until the answer is written.
-    searched: RefCell<Option<Searched>>,
     edge: Arc<Edge>,
     seen: Arc<Seen>,
     segments: HashMap<String, String>,
+    /// Who asks, by the key.
+    caller: Caller,
     /// Who asks, as far as the connection tells.
     pub(crate) client: Option<IpAddr>,
+    /// What it takes as an answer.
+    pub(crate) accepted: Accepted,
     /// The parameters of the query string.
     pub(crate) parameters: Parameters,
+    /// The time it has, from when all of it was there.
+    limit: Duration,
 }
 
 /// The body of an answer, and whether the work it is about is complete: 200 or 202.
 pub(crate) struct Answer {
     body: Vec<u8>,
     is_complete: bool,
+    form: Form,
+    /// Whether the body is packed with gzip.
+    is_packed: bool,
 }
+
+/// An answer of so many bytes is packed if the client takes that; a page of hits is smaller.
+const PACKED_BYTES_MIN: usize = 8 * 1024;
 
 impl Answer {
     /// The answer when the work has only begun.
     pub(crate) fn accepted(body: Vec<u8>) -> Answer {
-        Answer { body, is_complete: false }
+        Answer { is_complete: false, ..Answer::from(body) }
+    }
+
+    /// An Arrow stream.
+    pub(crate) fn arrow(body: Vec<u8>) -> Answer {
+        Answer { form: Form::Arrow, ..Answer::from(body) }
+    }
+
+    /// The same, packed if it is large and the client takes that.
+    fn packed(self, takes_gzip: bool) -> Answer {
+        if !takes_gzip || self.body.len() < PACKED_BYTES_MIN {
+            return self;
+        }
+        let mut encoder = GzEncoder::new(Vec::new(), Compression::fast());
+        match encoder.write_all(&self.body).and_then(|()| encoder.finish()) {
+            Ok(body) => Answer { body, is_packed: true, ..self },
+            Err(_) => self,
+        }
     }
 }
 
 impl From<Vec<u8>> for Answer {
     fn from(body: Vec<u8>) -> Answer {
-        Answer { body, is_complete: true }
+        Answer { body, is_complete: true, form: Form::Json, is_packed: false }
     }
 }
 
@@ -102,10 +142,11 @@ impl FromRequest for Call {
         ready(Ok(Call {
             started: Instant::now(),
             edge: edge.clone(),
-            seen: request.extensions().get::<Arc<Seen>>().cloned().unwrap_or_default(),
+            seen: Seen::of(request),
             request: request.clone(),
             payload: payload.take(),
             needs_open: true,
+            takes_alias: true,
         }))
     }
 }
@@ -116,12 +157,20 @@ impl Call {
         Call { needs_open: false, ..self }
     }
 
+    /// The same, for work on the collection of the very name in the path, and on none that has it for an alias.
+    pub(crate) fn by_own_name(self) -> Call {
+        Call { takes_alias: false, ..self }
+    }
+
     /// Answers a request without a body. The query string may have the parameters `allowed`.
     pub(crate) async fn answer<A: Into<Answer> + Send + 'static>(
         self,
         allowed: &[&str],
         work: impl FnOnce(Task) -> Result<A, Problem> + Send + 'static,
     ) -> HttpResponse {
+        if let Err(problem) = self.edge.intake().admit(&self.request) {
+            return problem.response();
+        }
         let task = match self.task(allowed) {
             Ok(task) => task,
             Err(problem) => return problem.response(),
@@ -129,7 +178,8 @@ impl Call {
         if let Err(problem) = self.wait_until_open(&task).await {
             return problem.response();
         }
-        respond(self.run(task, work).await)
+        let due = task.due();
+        self.finish(due, move || work(task)).await
     }
 
     /// Answers a request with a JSON body.
@@ -138,29 +188,152 @@ impl Call {
         allowed: &[&str],
         work: impl FnOnce(Task, Value) -> Result<A, Problem> + Send + 'static,
     ) -> HttpResponse {
-        let payload = self.payload.take();
-        let received = receive::receive(&self.request, payload, &self.edge);
-        let body = match received.instrument(self.seen.receiving()).await {
-            Ok(body) => body,
-            Err(problem) => return problem.response(),
+        let (received, task) = match self.received(allowed, &[Media::Json]).await {
+            Ok(received) => received,
+            Err(response) => return response,
         };
-        self.seen.received(body.bytes.len());
-        let task = match self.task(allowed) {
-            Ok(task) => task,
-            Err(problem) => return problem.response(),
-        };
-        if let Err(problem) = self.wait_until_open(&task).await {
-            return problem.response();
-        }
-        let decoded = move |task| {
-            let Body { bytes, share } = body;
+        let due = task.due();
+        let decoded = move || {
+            let Body { bytes, share, .. } = received;
             let value = decode::body(&bytes)?;
             drop(bytes);
             let outcome = work(task, value);
             drop(share);
             outcome
         };
-        respond(self.run(task, decoded).await)
+        self.finish(due, decoded).await
+    }
+
+    /// Answers a request whose body has one of the types of lists, all of it at once. The last argument of `work` is
+    /// how much a table may take.
+    pub(crate) async fn answer_content<A: Into<Answer> + Send + 'static>(
+        mut self,
+        allowed: &[&str],
+        work: impl FnOnce(Task, Content, usize) -> Result<A, Problem> + Send + 'static,
+    ) -> HttpResponse {
+        let (received, task) = match self.received(allowed, &Media::ALL).await {
+            Ok(received) => received,
+            Err(response) => return response,
+        };
+        let (due, unfolded_max) = (task.due(), self.unfolded_max());
+        let decoded = move || {
+            let Body { media, bytes, share } = received;
+            let content = match media {
+                Media::Json => Content::Json(decode::body(&bytes)?),
+                Media::Lines => Content::Lines(LineBatch::of(bytes)),
+                Media::Arrow => Content::Table(TableFormat::ArrowStream, bytes),
+                Media::Parquet => Content::Table(TableFormat::Parquet, bytes),
+            };
+            let outcome = work(task, content, unfolded_max);
+            drop(share);
+            outcome
+        };
+        self.finish(due, decoded).await
+    }
+
+    /// Answers a request whose body is a list of rows to be written: JSON is left to `work`, rows in other forms go to
+    /// a sink, batch by batch.
+    pub(crate) async fn answer_rows<S: RowSink, A: Into<Answer> + Send + 'static>(
+        mut self,
+        allowed: &[&str],
+        work: impl FnOnce(Task, Value) -> Result<A, Problem> + Send + 'static,
+    ) -> HttpResponse {
+        let format = match Media::of(self.request.headers(), &Media::ALL) {
+            Ok(Media::Json) => return self.answer_body(allowed, work).await,
+            Ok(Media::Arrow) => TableFormat::ArrowStream,
+            Ok(Media::Parquet) => TableFormat::Parquet,
+            Ok(Media::Lines) => {
+                let allowed = [allowed, S::PARAMETERS].concat();
+                return match self.write_lines::<S>(&allowed).await {
+                    Ok(rows) => self.finish(self.due_now(), move || rows.reply()).await,
+                    Err(problem) => problem.response(),
+                };
+            }
+            Err(problem) => return self.refuse(problem).await,
+        };
+        let allowed = [allowed, S::PARAMETERS].concat();
+        let (received, task) = match self.received(&allowed, &Media::ALL).await {
+            Ok(received) => received,
+            Err(response) => return response,
+        };
+        let (due, unfolded_max) = (task.due(), self.unfolded_max());
+        let written = move || {
+            let Body { bytes, share, .. } = received;
+            let mut rows = Rows::<S>::begin(task)?;
+            rows.write_table(format, bytes, unfolded_max)?;
+            let reply = rows.reply();
+            drop(share);
+            reply
+        };
+        self.finish(due, written).await
+    }
+
+    /// Writes the lines of the body as they arrive.
+    async fn write_lines<S: RowSink>(&mut self, allowed: &[&str]) -> Result<Rows<S>, Problem> {
+        let payload = self.payload.take();
+        let edge = self.edge.clone();
+        let mut stream = LineStream::new(&self.request, payload, &edge).await?;
+        let begun = async {
+            self.edge.intake().admit(&self.request)?;
+            let task = self.task(allowed)?;
+            self.wait_until_open(&task).await?;
+            self.run(task.due(), move || Rows::<S>::begin(task)).await
+        };
+        let mut rows = match begun.await {
+            Ok(rows) => rows,
+            Err(problem) => return Err(stream.refuse(problem).await),
+        };
+        loop {
+            let (batch, share) = match stream.next().instrument(self.seen.receiving()).await {
+                Ok(Some(batch)) => batch,
+                Ok(None) => return Ok(rows),
+                Err(problem) => return Err(stream.refuse(problem.stored(rows.stored())).await),
+            };
+            let write = move || {
+                let written = rows.write_lines(&batch);
+                drop(share);
+                written.map(|()| rows)
+            };
+            rows = match self.run(self.due_now(), write).await {
+                Ok(rows) => rows,
+                Err(problem) => return Err(stream.refuse(problem).await),
+            };
+        }
+    }
+
+    /// The body of one of these types, and what work has at hand.
+    async fn received(&mut self, allowed: &[&str], types: &[Media]) -> Result<(Body, Task), HttpResponse> {
+        let told = |problem: Problem| problem.response();
+        let payload = self.payload.take();
+        if let Err(problem) = self.edge.intake().admit(&self.request) {
+            receive::discard(&self.request, payload, &self.edge).await;
+            return Err(told(problem));
+        }
+        let body = receive::receive(&self.request, payload, &self.edge, types);
+        let body = body.instrument(self.seen.receiving()).await.map_err(told)?;
+        let task = self.task(allowed).map_err(told)?;
+        self.wait_until_open(&task).await.map_err(told)?;
+        Ok((body, task))
+    }
+
+    /// How much the values of a table may take once they are decoded.
+    fn unfolded_max(&self) -> usize {
+        self.edge.body_limit_bytes().saturating_mul(UNFOLDED_MAX)
+    }
+
+    /// The time that a part has of a body which is written part by part: that of a request, from now.
+    fn due_now(&self) -> Due {
+        Due::after(Instant::now(), self.edge.limits().timeout)
+    }
+
+    /// Does the work on a thread that may block, and answers.
+    async fn finish<A: Into<Answer> + Send + 'static>(
+        &self,
+        due: Due,
+        work: impl FnOnce() -> Result<A, Problem> + Send + 'static,
+    ) -> HttpResponse {
+        let takes_gzip = packs(self.request.headers());
+        respond(self.run(due, move || work().map(|answer| answer.into().packed(takes_gzip))).await)
     }
 
     /// As [`Call::answer_body`], where a request without a body stands for `{}`.
@@ -179,26 +352,97 @@ impl Call {
         }
     }
 
-    /// Runs work on a thread of the engine.
-    async fn run<A: Send + 'static>(
+    /// Runs work on a thread of the engine, or not at all when it is due before there is one; and tells of a query in it
+    /// that was slow.
+    async fn run<T: Send + 'static>(
         &self,
-        mut task: Task,
-        work: impl FnOnce(Task) -> Result<A, Problem> + Send + 'static,
-    ) -> Result<A, Problem> {
-        let waiting = self.seen.waiting();
+        due: Due,
+        work: impl FnOnce() -> Result<T, Problem> + Send + 'static,
+    ) -> Result<T, Problem> {
+        let (waiting, seen, edge) = (self.seen.waiting(), Arc::clone(&self.seen), self.edge.clone());
         let working = move || {
             drop(waiting);
-            task.begun = Instant::now();
-            let seen = Arc::clone(&task.seen);
-            seen.working().in_scope(|| work(task))
+            let begun = seen.begin();
+            let outcome = seen.working().in_scope(work);
+            if let Some(noted) = seen.noted()
+                && let Some(limit) = edge.observer().slow_after()
+            {
+                edge.slow().note(seen.id(), &noted, begun, limit);
+            }
+            outcome
         };
-        self.edge.run(working).await
+        self.edge.run(due, working).await
+    }
+
+    /// Answers a request without a body with a file.
+    pub(crate) async fn answer_file(
+        self,
+        work: impl FnOnce(Task) -> Result<Download, Problem> + Send + 'static,
+    ) -> HttpResponse {
+        let admitted = self.edge.intake().admit(&self.request).and_then(|()| self.task(&[]));
+        let found = match admitted {
+            Ok(task) => self.run(task.due(), move || work(task)).await,
+            Err(problem) => Err(problem),
+        };
+        found.map_or_else(|problem| problem.response(), Download::response)
+    }
+
+    /// Answers a request whose body is a form with a file, which `begin` makes a place for. It is written as it
+    /// arrives, so it may be larger than memory.
+    pub(crate) async fn answer_upload<A: Into<Answer> + Send + 'static>(
+        mut self,
+        allowed: &[&str],
+        begin: impl FnOnce(&Task) -> Result<Partial, Problem> + Send + 'static,
+        work: impl FnOnce(Task, Partial) -> Result<A, Problem> + Send + 'static,
+    ) -> HttpResponse {
+        let receiving = self.seen.receiving();
+        match self.upload(allowed, begin).instrument(receiving).await {
+            Ok((task, file)) => self.finish(self.due_now(), move || work(task, file)).await,
+            Err(problem) => problem.response(),
+        }
+    }
+
+    async fn upload(
+        &mut self,
+        allowed: &[&str],
+        begin: impl FnOnce(&Task) -> Result<Partial, Problem> + Send + 'static,
+    ) -> Result<(Task, Partial), Problem> {
+        let payload = self.payload.take();
+        let mut stream = FileStream::new(&self.request, payload, &self.edge, UPLOAD_PIECE_BYTES).await?;
+        let admitted = self.edge.intake().admit(&self.request).and_then(|()| self.task(allowed));
+        let begun = match admitted {
+            Ok(task) => self.edge.run(task.due(), move || begin(&task).map(|file| (task, file))).await,
+            Err(problem) => Err(problem),
+        };
+        let (task, mut file) = match begun {
+            Ok(begun) => begun,
+            Err(problem) => return Err(stream.refuse(problem).await),
+        };
+        loop {
+            let written = match stream.next().await {
+                Ok(None) => return Ok((task, file)),
+                Ok(Some(piece)) => {
+                    let write = move || file.append(&piece).map(|()| file).map_err(|error| error.problem());
+                    self.edge.run(self.due_now(), write).await
+                }
+                Err(problem) => Err(problem),
+            };
+            file = match written {
+                Ok(file) => file,
+                Err(problem) => return Err(stream.refuse(problem).await),
+            };
+        }
     }
 
     /// Answers with a refusal, whatever the body says.
     pub(crate) async fn refuse(mut self, problem: Problem) -> HttpResponse {
-        receive::discard(self.payload.take()).await;
+        receive::discard(&self.request, self.payload.take(), &self.edge).await;
         problem.response()
+    }
+
+    /// Whether it may be asked by whoever asks. Handlers of the table's routes need not look: it was looked before.
+    pub(crate) fn check(&self, access: Access) -> Result<(), Problem> {
+        guard::check(&self.request, access)
     }
 
     /// The method and the path, for a message.
@@ -213,7 +457,7 @@ impl Call {
         let Some(name) = (is_named && self.needs_open).then(|| task.name("collection").ok()).flatten() else {
             return Ok(());
         };
-        let limit = task.parameters.seconds("timeout")?.unwrap_or(OPEN_WITHIN);
+        let limit = task.parameters.seconds(TIMEOUT)?.unwrap_or(OPEN_WITHIN);
         let Ok(mut state) = self.edge.catalogue().begin(&name) else { return Ok(()) };
         while !matches!(state, CollectionState::Open | CollectionState::Failed { .. }) {
             let left = limit.saturating_sub(self.started.elapsed());
@@ -231,26 +475,33 @@ impl Call {
     }
 
     fn task(&self, allowed: &[&str]) -> Result<Task, Problem> {
-        let info = self.request.match_info();
-        let decoded: Vec<String> =
-            info.load().map_err(|error| Problem::new(BAD_PATH, format!("the path: {error}")))?;
-        let segments = info.iter().map(|(name, _)| name.to_owned()).zip(decoded).collect();
+        let mut segments = segments(&self.request)?;
         let parameters = Parameters::parse(self.request.query_string(), allowed)?;
         let edge = self.edge.clone().into_inner();
+        if self.takes_alias
+            && let Some(named) = segments.get_mut("collection")
+            && let Ok(name) = named.parse::<Name>()
+        {
+            let resolved = edge.catalogue().resolve(name).map_err(|error| errors::catalogue(&error))?;
+            guard::check_resolved(&self.request, resolved.as_str())?;
+            *named = resolved.into();
+        }
         let client = self.request.peer_addr().map(|address| address.ip());
-        let received = Instant::now();
-        Ok(Task {
-            started: self.started,
-            received,
-            begun: received,
-            searched: RefCell::new(None),
-            edge,
-            seen: Arc::clone(&self.seen),
-            segments,
-            client,
-            parameters,
-        })
+        let accepted = Accepted::new(self.request.headers());
+        let limit = parameters.seconds(TIMEOUT)?.unwrap_or(edge.limits().timeout);
+        let caller = Caller::of(&self.request);
+        let (started, received) = (self.started, Instant::now());
+        let seen = Arc::clone(&self.seen);
+        Ok(Task { started, received, edge, seen, segments, caller, client, accepted, parameters, limit })
     }
+}
+
+/// The variable segments of a path by their names, decoded.
+pub(crate) fn segments(request: &HttpRequest) -> Result<HashMap<String, String>, Problem> {
+    let info = request.match_info();
+    let decoded: Vec<String> =
+        info.load().map_err(|error| Problem::new(BAD_PATH, format!("the path: {error}")))?;
+    Ok(info.iter().map(|(name, _)| name.to_owned()).zip(decoded).collect())
 }
 
 impl Task {
@@ -275,10 +526,20 @@ impl Task {
         self.segment(name).parse().map_err(refused)
     }
 
-    /// When the answer must be there: the time of the parameter `timeout` after the request arrived.
+    /// When the answer of a search must be there: the time of the parameter `timeout`, or else the server's, after
+    /// all of the request was there.
     pub(crate) fn deadline(&self) -> Result<Option<Deadline>, Problem> {
-        let limit = self.parameters.seconds("timeout")?;
-        Ok(limit.map(|limit| Deadline::after(self.started, limit)))
+        Ok(Some(Deadline::after(self.received, self.limit)))
+    }
+
+    /// When it must have come to the engine.
+    fn due(&self) -> Due {
+        Due::after(self.received, self.limit)
+    }
+
+    /// Whether who asks may read this collection, and so see it in lists.
+    pub(crate) fn may_read(&self, collection: &Name) -> bool {
+        self.caller.may_read(collection.as_str())
     }
 
     /// The collection that the path names.
@@ -304,39 +565,18 @@ impl Task {
 
     /// The answer, framed.
     pub(crate) fn reply<T: Serialize>(&self, result: &T) -> Result<Vec<u8>, Problem> {
-        let begun = Instant::now();
         let time = self.started.elapsed().as_secs_f64();
-        let reply = encoding().in_scope(|| to_json(&Envelope { result, status: "ok", time }));
-        self.note_if_slow(begun.elapsed());
-        reply
+        encoding().in_scope(|| to_json(&Envelope { result, status: "ok", time }))
     }
 
-    /// Remembers what was searched for, to tell of it if the request turns out to be slow: when the answer is
-    /// written, or never.
+    /// Remembers what was searched for, with or without success, to tell of it if the request turns out to be slow.
     pub(crate) fn searched(&self, searched: Searched) {
-        self.searched.replace(Some(searched));
-    }
-
-    /// Tells of a search that was given up, if it took long.
-    pub(crate) fn search_failed(&self, searched: Searched) {
-        self.searched(searched);
-        self.note_if_slow(Duration::ZERO);
-    }
-
-    fn note_if_slow(&self, encoded: Duration) {
-        let Some(searched) = self.searched.take() else { return };
-        let is_slow = |limit: Duration| self.started.elapsed() >= limit;
-        if !self.edge.observer().slow_after().is_some_and(is_slow) {
+        if self.edge.observer().slow_after().is_none() {
             return;
         }
-        let parts = Parts {
-            received: self.received.duration_since(self.started),
-            waited: self.begun.duration_since(self.received),
-            searched: searched.searched,
-            read: searched.read,
-            encoded,
-        };
-        self.edge.slow().note(self.seen.id(), self.segment("collection"), &searched, &parts);
+        let collection = self.segment("collection").to_owned();
+        let (started, received) = (self.started, self.received);
+        self.seen.note(Noted { searched, collection, started, received, at: Instant::now() });
     }
 }
 
@@ -346,11 +586,15 @@ pub(crate) fn to_json<T: Serialize>(answer: &T) -> Result<Vec<u8>, Problem> {
     serde_json::to_vec(answer).map_err(refused)
 }
 
-fn respond<A: Into<Answer>>(outcome: Result<A, Problem>) -> HttpResponse {
-    match outcome.map(Into::into) {
-        Ok(Answer { body, is_complete }) => {
+fn respond(outcome: Result<Answer, Problem>) -> HttpResponse {
+    match outcome {
+        Ok(Answer { body, is_complete, form, is_packed }) => {
             let mut response = if is_complete { HttpResponse::Ok() } else { HttpResponse::Accepted() };
-            response.content_type("application/json").body(body)
+            response.insert_header((header::VARY, "accept, accept-encoding"));
+            if is_packed {
+                response.insert_header((header::CONTENT_ENCODING, "gzip"));
+            }
+            response.content_type(form.media()).body(body)
         }
         Err(problem) => problem.response(),
     }

@@ -1,8 +1,11 @@
 //! Collections: made, listed, described, dropped.
 
+use std::collections::BTreeMap;
+
 use actix_web::HttpResponse;
 use dehub_index::{
-    CollectionConfig, Durability, FormatInfo, GraphConfig, Quantization, SegmentInfo, Snapshot,
+    CatalogueError, Collection, CollectionConfig, Durability, FormatInfo, Quantization,
+    SEGMENT_DEAD_SHARE_MAX, SegmentInfo, Snapshot,
 };
 use dehub_vector::Metric;
 use serde::Serialize;
@@ -16,8 +19,10 @@ use crate::decode::{self, Fields, Place};
 use crate::defaults::DefaultReply;
 use crate::errors::{self, MISSING_FIELD, Written};
 use crate::live::LiveReply;
+use crate::payload_indexes::{self, PayloadIndexReply};
 use crate::problem::Problem;
 use crate::quarantine::QuarantineReply;
+use crate::settings::{self, GraphSettings};
 use crate::writer::WriterReply;
 
 #[derive(Serialize)]
@@ -37,8 +42,17 @@ struct Exists {
 
 #[derive(Serialize)]
 struct Described {
+    /// `green`; `yellow` while points are being frozen, or will be; `red` if writes are refused.
+    status: &'static str,
+    optimizer_status: OptimizerStatus,
     points_count: usize,
+    /// Points in the graph.
+    indexed_vectors_count: usize,
+    /// Those of the graph, and the points that are in none.
+    segments_count: usize,
     config: ConfigReply,
+    /// The indexes of payload fields, by field.
+    payload_schema: BTreeMap<String, PayloadIndexReply>,
     banks: Vec<BankReply>,
     corrections: Vec<CorrectionReply>,
     /// What queries that name no correction are ranked by; `null` for raw.
@@ -69,15 +83,55 @@ impl FormatReply {
     }
 }
 
+/// What keeps points from being frozen, if anything does.
+#[derive(Serialize)]
+#[serde(rename_all = "lowercase")]
+enum OptimizerStatus {
+    Ok,
+    Error(String),
+}
+
 #[derive(Serialize)]
 struct ConfigReply {
     params: ParamsReply,
     hnsw_config: GraphConfigReply,
+    optimizer_config: OptimizerConfigReply,
+    /// `null` if the graph keeps vectors otherwise than Qdrant does: `hnsw_config.quantization` says how.
+    quantization_config: Option<QuantizationReply>,
 }
 
 #[derive(Serialize)]
 struct ParamsReply {
     vectors: VectorsReply,
+    shard_number: u32,
+    replication_factor: u32,
+    write_consistency_factor: u32,
+    on_disk_payload: bool,
+}
+
+/// What Qdrant calls the optimizer freezes points into segments of the graph.
+#[derive(Serialize)]
+struct OptimizerConfigReply {
+    /// A segment with a larger part of deleted points is frozen anew.
+    deleted_threshold: f32,
+    /// From how many points on; `null`, as it is from the first.
+    vacuum_min_vector_number: Option<usize>,
+    /// 0: as many as the sizes of the segments make.
+    default_segment_number: usize,
+    /// In kilobytes of vectors: below it there is no graph.
+    indexing_threshold: usize,
+    /// For how many seconds a power cut may take back what was acknowledged.
+    flush_interval_sec: u64,
+}
+
+#[derive(Serialize)]
+struct QuantizationReply {
+    scalar: ScalarReply,
+}
+
+#[derive(Serialize)]
+struct ScalarReply {
+    r#type: &'static str,
 }
 
 #[derive(Serialize)]
@@ -92,6 +146,10 @@ struct GraphConfigReply {
     ef_construct: usize,
     /// In kilobytes of vectors.
     full_scan_threshold: usize,
+    /// 0: as many as there are cores.
+    max_indexing_threads: usize,
+    /// Graphs are mapped files.
+    on_disk: bool,
     /// How segments that are frozen from now on keep vectors.
     quantization: &'static str,
 }
@@ -138,7 +196,8 @@ impl SegmentReply {
 pub(crate) async fn list(call: Call) -> HttpResponse {
     call.answer(&[], |task| {
         let names = task.edge().catalogue().names().map_err(|error| errors::catalogue(&error))?;
-        let collections = names.into_iter().map(|name| Named { name: name.into() }).collect();
+        let visible = names.into_iter().filter(|name| task.may_read(name));
+        let collections = visible.map(|name| Named { name: name.into() }).collect();
         task.reply(&Listed { collections })
     })
     .await
@@ -147,7 +206,8 @@ pub(crate) async fn list(call: Call) -> HttpResponse {
 /// `PUT /collections/{collection}`
 pub(crate) async fn create(call: Call) -> HttpResponse {
     call.at_once()
-        .answer_body(&["wait"], |task, body| {
+        .by_own_name()
+        .answer_body(&["wait", "timeout"], |task, body| {
             let name = task.name("collection")?;
             let config = config(body)?;
             task.edge().catalogue().create(&name, config).map_err(|error| errors::catalogue(&error))?;
@@ -165,9 +225,15 @@ fn describe_task(task: &Task) -> Result<Vec<u8>, Problem> {
     let collection = task.collection()?;
     let snapshot = collection.snapshot();
     let gallery = snapshot.gallery();
+    let (status, optimizer_status) = status(&collection);
     task.reply(&Described {
+        status,
+        optimizer_status,
         points_count: gallery.points,
+        indexed_vectors_count: if snapshot.has_graph() { gallery.points - gallery.delta } else { 0 },
+        segments_count: gallery.segments + 1,
         config: config_reply(&snapshot),
+        payload_schema: payload_indexes::schema(&snapshot),
         banks: snapshot.banks().map(BankReply::new).collect(),
         corrections: snapshot
             .corrections()
@@ -190,29 +256,36 @@ fn describe_task(task: &Task) -> Result<Vec<u8>, Problem> {
     })
 }
 
+/// How the collection does, in Qdrant's words.
+fn status(collection: &Collection) -> (&'static str, OptimizerStatus) {
+    match collection.writer().failure {
+        Some(failure) => ("red", OptimizerStatus::Error(failure.cause)),
+        None if collection.is_graph_due() => ("yellow", OptimizerStatus::Ok),
+        None => ("green", OptimizerStatus::Ok),
+    }
+}
+
 /// `PATCH /collections/{collection}`: how the graph keeps vectors, which is frozen anew in the background, and what
 /// acknowledged writes survive.
 pub(crate) async fn update(call: Call) -> HttpResponse {
-    call.answer_body(&["wait"], |task, body| {
+    call.answer_body(&["wait", "timeout"], |task, body| {
         let collection = task.collection()?;
         let mut fields = Fields::new(body, Place::Body)?;
-        let kept = fields.optional("hnsw_config", |value, place| {
-            let mut fields = Fields::new(value, place)?;
-            let asked = fields.required("quantization", quantization)?;
-            fields.finish()?;
-            Ok(asked)
-        })?;
+        let says = settings::fixed_of_change(&mut fields)?;
+        let asked = GraphSettings::read(&mut fields)?;
         let promised = fields.optional("durability", durability)?;
         fields.finish()?;
-        if kept.is_none() && promised.is_none() {
-            let detail = "the body changes nothing: wanted `hnsw_config` or `durability`";
-            return Err(Problem::new(MISSING_FIELD, detail).at("").wanted("hnsw_config or durability"));
+        asked.check_unchanged(&collection.snapshot().config().graph)?;
+        if !says && asked.quantization.is_none() && promised.is_none() {
+            let wanted = "hnsw_config, quantization_config or durability";
+            let detail = format!("the body changes nothing: wanted {wanted}");
+            return Err(Problem::new(MISSING_FIELD, detail).at("").wanted(wanted));
         }
         let refused = |error| errors::write(&error, &Written::Path);
         if let Some(durability) = promised {
             collection.set_durability(durability).map_err(refused)?;
         }
-        if let Some(quantization) = kept {
+        if let Some(quantization) = asked.quantization {
             collection.set_quantization(quantization).map_err(refused)?;
             task.build_graph_if_due(&collection)?;
         }
@@ -232,58 +305,38 @@ pub(crate) async fn exists(call: Call) -> HttpResponse {
         .await
 }
 
-/// `DELETE /collections/{collection}`
+/// `DELETE /collections/{collection}`: `false` if there is none, as Qdrant's clients expect who delete before they
+/// create. An alias is no collection, and stays.
 pub(crate) async fn delete(call: Call) -> HttpResponse {
     call.at_once()
-        .answer(&["wait"], |task| {
+        .by_own_name()
+        .answer(&["wait", "timeout"], |task| {
             let name = task.name("collection")?;
-            task.edge().delete(&name).map_err(|error| errors::catalogue(&error))?;
-            task.reply(&true)
+            match task.edge().delete(&name) {
+                Ok(()) => task.reply(&true),
+                Err(CatalogueError::Unknown { .. }) => task.reply(&false),
+                Err(error) => Err(errors::catalogue(&error)),
+            }
         })
         .await
 }
 
-fn config(body: Value) -> Result<CollectionConfig, Problem> {
+pub(crate) fn config(body: Value) -> Result<CollectionConfig, Problem> {
     let mut fields = Fields::new(body, Place::Body)?;
     let (size, metric) = fields.required("vectors", |value, place| {
         let mut vectors = Fields::new(value, place)?;
         let size = vectors.required("size", decode::whole)?;
-        let metric = vectors.required("distance", metric)?;
+        let metric = vectors.required("distance", settings::metric)?;
+        settings::fixed_of_vector(&mut vectors)?;
         vectors.finish()?;
         Ok((size, metric))
     })?;
-    let graph = fields.optional("hnsw_config", graph)?.unwrap_or_default();
+    let graph = GraphSettings::read(&mut fields)?.config();
+    settings::fixed_of_collection(&mut fields)?;
     let durability = fields.optional("durability", durability)?.unwrap_or_default();
     fields.finish()?;
     let config = CollectionConfig::new(size, metric, graph).map_err(|error| errors::config(&error))?;
     Ok(CollectionConfig { durability, ..config })
-}
-
-fn metric(value: Value, place: Place<'_>) -> Result<Metric, Problem> {
-    const WANTED: &str = "Cosine, Dot or Euclid";
-    let name = decode::string(value, place)?;
-    name.parse().map_err(|_| decode::out_of_range(place, format_args!("{name:?}"), WANTED))
-}
-
-fn graph(value: Value, place: Place<'_>) -> Result<GraphConfig, Problem> {
-    let mut fields = Fields::new(value, place)?;
-    let default = GraphConfig::default();
-    let graph = GraphConfig {
-        m: fields.optional("m", decode::whole)?.unwrap_or(default.m),
-        ef_construction: fields.optional("ef_construct", decode::whole)?.unwrap_or(default.ef_construction),
-        full_scan_threshold: fields
-            .optional("full_scan_threshold", decode::whole)?
-            .unwrap_or(default.full_scan_threshold),
-        quantization: fields.optional("quantization", quantization)?.unwrap_or(default.quantization),
-    };
-    fields.finish()?;
-    Ok(graph)
-}
-
-fn quantization(value: Value, place: Place<'_>) -> Result<Quantization, Problem> {
-    const WANTED: &str = "f32, bf16, int8 or reduced";
-    let name = decode::string(value, place)?;
-    name.parse().map_err(|_| decode::out_of_range(place, format_args!("{name:?}"), WANTED))
 }
 
 fn durability(value: Value, place: Place<'_>) -> Result<Durability, Problem> {
@@ -300,12 +353,34 @@ fn config_reply(snapshot: &Snapshot) -> ConfigReply {
         Metric::Euclidean => "Euclid",
     };
     ConfigReply {
-        params: ParamsReply { vectors: VectorsReply { size: config.dim.get(), distance } },
+        params: ParamsReply {
+            vectors: VectorsReply { size: config.dim.get(), distance },
+            shard_number: 1,
+            replication_factor: 1,
+            write_consistency_factor: 1,
+            on_disk_payload: true,
+        },
         hnsw_config: GraphConfigReply {
             m: config.graph.m,
             ef_construct: config.graph.ef_construction,
             full_scan_threshold: config.graph.full_scan_threshold,
+            max_indexing_threads: 0,
+            on_disk: true,
             quantization: config.graph.quantization.name(),
+        },
+        optimizer_config: OptimizerConfigReply {
+            deleted_threshold: SEGMENT_DEAD_SHARE_MAX,
+            vacuum_min_vector_number: None,
+            default_segment_number: 0,
+            indexing_threshold: config.graph.full_scan_threshold,
+            flush_interval_sec: match config.durability {
+                Durability::Strict => 0,
+                Durability::Relaxed => 1,
+            },
+        },
+        quantization_config: match config.graph.quantization {
+            Quantization::Int8 => Some(QuantizationReply { scalar: ScalarReply { r#type: "int8" } }),
+            Quantization::F32 | Quantization::Bf16 | Quantization::Reduced => None,
         },
     }
 }

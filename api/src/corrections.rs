@@ -248,7 +248,7 @@ pub(crate) fn unknown(snapshot: &Snapshot, name: &Name) -> Problem {
 }
 
 /// What to fit, and its method as it was asked for.
-struct Asked {
+pub(crate) struct Asked {
     input: FitInput,
     method: MethodInput,
     pointers: Pointers,
@@ -260,7 +260,7 @@ struct Pointers {
     perplexity: &'static str,
 }
 
-fn input(name: Name, body: Value) -> Result<Asked, Problem> {
+pub(crate) fn input(name: Name, body: Value) -> Result<Asked, Problem> {
     let mut fields = Fields::new(body, Place::Body)?;
     let label = fields.required("method", decode::string)?;
     let parameters = fields.optional("parameters", parameters)?;

@@ -12,47 +12,51 @@ use serde_json::{Map, Number, Value};
 
 use crate::errors::{
     BAD_JSON, DUPLICATE_FIELD, INVALID_ID, INVALID_NAME, INVALID_VALUE, MISSING_FIELD, NOT_FINITE,
-    NOT_SUPPORTED, PAYLOAD_TOO_LARGE, UNKNOWN_FIELD, WRONG_TYPE,
+    NOT_SUPPORTED, PAYLOAD_TOO_LARGE, TOO_DEEP, UNKNOWN_FIELD, WRONG_TYPE,
 };
 use crate::problem::Problem;
 
 /// Characters of a string that a message quotes.
 const QUOTED_CHARS_MAX: usize = 40;
 
+/// How deep arrays and objects may nest: the decoder's limit, so that no body ends the thread.
+const DEPTH_MAX: usize = 127;
+
 /// Fields of Qdrant's bodies that mean something we do not do.
-const NOT_SUPPORTED_YET: [&str; 33] = [
+const NOT_SUPPORTED_YET: &[&str] = &[
+    "acorn",
     "consistency",
     "context",
     "datatype",
     "discover",
-    "filter",
     "formula",
     "fusion",
+    "idf",
     "indexed_only",
-    "is_empty",
-    "is_null",
+    "indices",
     "key",
     "lookup_from",
-    "match",
-    "min_should",
+    "mmr",
     "multivector_config",
-    "nested",
     "on_disk",
     "on_disk_payload",
     "optimizers_config",
-    "order_by",
     "prefetch",
     "quantization",
     "quantization_config",
     "recommend",
+    "relevance_feedback",
     "replication_factor",
     "rrf",
     "sample",
     "shard_key",
     "shard_number",
-    "should",
     "sparse_vectors",
+    "text",
+    "update_filter",
+    "update_mode",
     "using",
+    "values",
     "wal_config",
 ];
 
@@ -103,15 +107,37 @@ pub(crate) fn body(bytes: &[u8]) -> Result<Value, Problem> {
     if bytes.is_empty() {
         return Err(Problem::new(BAD_JSON, "the body is empty, wanted a JSON object"));
     }
-    match serde_json::from_slice::<Strict>(bytes) {
-        Ok(Strict(value)) => Ok(value),
-        Err(error) => Err(match error.classify() {
-            Category::Data => Problem::new(DUPLICATE_FIELD, error.to_string()),
-            Category::Syntax | Category::Eof | Category::Io => {
-                Problem::new(BAD_JSON, format!("the body is not JSON: {error}"))
-            }
-        }),
-    }
+    parse(bytes, "the body", |error| error.to_string())
+}
+
+/// The JSON of a line, which is at `place`.
+pub(crate) fn line(bytes: &[u8], place: Place<'_>) -> Result<Value, Problem> {
+    let told = |error: &serde_json::Error| {
+        // The decoder counts lines within this one; its place is the column.
+        let message = error.to_string();
+        let reason = message.rsplit_once(" at line ").map_or(message.as_str(), |(reason, _)| reason);
+        format!("{reason} at column {}", error.column())
+    };
+    parse(bytes, "the line", told).map_err(|problem| problem.at(place))
+}
+
+fn parse(bytes: &[u8], what: &str, told: impl Fn(&serde_json::Error) -> String) -> Result<Value, Problem> {
+    let error = match serde_json::from_slice::<Strict>(bytes) {
+        Ok(Strict(value)) => return Ok(value),
+        Err(error) => error,
+    };
+    let told = told(&error);
+    Err(match error.classify() {
+        Category::Data => Problem::new(DUPLICATE_FIELD, told),
+        Category::Syntax | Category::Eof | Category::Io if told.starts_with("recursion limit") => {
+            let place = told.split_once(" at ").map_or("", |(_, place)| place);
+            let detail = format!("{what} nests deeper than {DEPTH_MAX} arrays and objects, at {place}");
+            Problem::new(TOO_DEEP, detail).wanted(format_args!("at most {DEPTH_MAX} levels"))
+        }
+        Category::Syntax | Category::Eof | Category::Io => {
+            Problem::new(BAD_JSON, format!("{what} is not JSON: {told}"))
+        }
+    })
 }
 
 /// A value in which no object has the same key twice.

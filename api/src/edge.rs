@@ -2,7 +2,7 @@
 
 use std::collections::{HashMap, HashSet};
 use std::convert::Infallible;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::Sender;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::thread;
@@ -10,28 +10,24 @@ use std::time::Duration;
 
 use actix_web::web;
 use dehub_backup::Repository;
-use dehub_index::{Catalogue, CatalogueError, Collection, FitProgress, GraphBuild, Name};
+use dehub_index::{Catalogue, CatalogueError, Collection, FitProgress, GraphBuild, Name, WriteError};
 use dehub_query::calibrate_if_due;
 use serde_json::Value;
 
+pub(crate) use crate::admission::Share;
+use crate::admission::{BODIES_MAX, Bound, Due, Limits, too_many};
+use crate::audit::Audit;
 use crate::corrections;
-use crate::errors::{self, INTERNAL, OVERLOADED, Written};
+use crate::cors::Cors;
+use crate::errors::{self, INTERNAL, Written};
+use crate::guard::Guard;
 use crate::jobs::{Jobs, Kind, Purpose, Unfinished, unfinished};
 use crate::live::Live;
 use crate::metrics::{Metrics, Sources};
 use crate::observe::Observer;
 use crate::problem::Problem;
+use crate::rates::Intake;
 use crate::slow::Slow;
-
-/// Requests that are with the engine or wait for one of its threads. One more is answered 503 at
-/// once: it would wait longer than its client does.
-const REQUESTS_MAX: usize = 512;
-
-/// Bodies of the largest size that are held at a time, or as many bytes of smaller ones.
-const BODIES_MAX: usize = 8;
-
-/// What a refused client should wait.
-const RETRY_SECONDS: u32 = 1;
 
 /// How often whoever waits for a graph to be built looks whether it is.
 const CLAIM_WAIT: Duration = Duration::from_millis(50);
@@ -41,6 +37,8 @@ pub(crate) struct Edge {
     catalogue: Arc<Catalogue>,
     live: Arc<Live>,
     body_limit_bytes: usize,
+    intake: Intake,
+    limits: Limits,
     requests: Arc<Bound>,
     body_bytes: Arc<Bound>,
     /// Collections whose graph is being built by a thread of ours.
@@ -55,61 +53,22 @@ pub(crate) struct Edge {
     resumed: Mutex<HashMap<Name, Weak<Collection>>>,
     /// Where backups are kept, if the operator named a place.
     backups: Option<Arc<Repository>>,
+    protection: Protection,
+    is_stopping: AtomicBool,
     // INVARIANT: the last field, so that it is dropped when the collections are closed.
     open: Open,
 }
 
+/// What stands between the network and the collections.
+#[derive(Default)]
+pub(crate) struct Protection {
+    pub(crate) guard: Arc<Guard>,
+    pub(crate) cors: Cors,
+    pub(crate) audit: Option<Arc<Audit>>,
+}
+
 /// As long as one of these is left, something of the server may hold a collection open.
 pub(crate) type Open = Sender<Infallible>;
-
-/// A count that never passes a limit.
-#[derive(Debug)]
-pub(crate) struct Bound {
-    taken: AtomicUsize,
-    most: usize,
-}
-
-/// A share of a [`Bound`], given back when dropped.
-#[derive(Debug)]
-pub(crate) struct Share {
-    bound: Arc<Bound>,
-    amount: usize,
-}
-
-impl Bound {
-    fn new(most: usize) -> Arc<Bound> {
-        Arc::new(Bound { taken: AtomicUsize::new(0), most })
-    }
-
-    /// What is taken now.
-    pub(crate) fn taken(&self) -> usize {
-        self.taken.load(Ordering::Relaxed)
-    }
-
-    fn take(&self, amount: usize) -> bool {
-        let add = |taken: usize| taken.checked_add(amount).filter(|&sum| sum <= self.most);
-        self.taken.fetch_update(Ordering::Relaxed, Ordering::Relaxed, add).is_ok()
-    }
-}
-
-impl Share {
-    /// Takes more, if there is room.
-    pub(crate) fn grow(&mut self, amount: usize) -> Result<(), Problem> {
-        if !self.bound.take(amount) {
-            return Err(overloaded(
-                "the bodies of the requests under way fill the memory set aside for them",
-            ));
-        }
-        self.amount += amount;
-        Ok(())
-    }
-}
-
-impl Drop for Share {
-    fn drop(&mut self) {
-        self.bound.taken.fetch_sub(self.amount, Ordering::Relaxed);
-    }
-}
 
 impl Edge {
     pub(crate) fn new(
@@ -119,7 +78,7 @@ impl Edge {
         open: Open,
     ) -> Edge {
         let jobs = Jobs::default();
-        let requests = Bound::new(REQUESTS_MAX);
+        let requests = Bound::new(Limits::default().requests);
         let body_bytes = Bound::new(body_limit_bytes.saturating_mul(BODIES_MAX));
         let slow = Arc::new(Slow::default());
         let sources = Sources {
@@ -137,12 +96,16 @@ impl Edge {
             catalogue,
             live,
             body_limit_bytes,
+            intake: Intake::default(),
+            limits: Limits::default(),
             requests,
             body_bytes,
             building: Arc::default(),
             given_up: Arc::default(),
             jobs,
             backups: None,
+            protection: Protection::default(),
+            is_stopping: AtomicBool::new(false),
             resumed: Mutex::default(),
             open,
         }
@@ -165,6 +128,65 @@ impl Edge {
     /// Queries that took long.
     pub(crate) fn slow(&self) -> &Slow {
         &self.slow
+    }
+
+    /// The same, with what is taken from clients.
+    pub(crate) fn with_intake(self, intake: Intake) -> Edge {
+        Edge { intake, ..self }
+    }
+
+    /// What is taken from clients.
+    pub(crate) fn intake(&self) -> &Intake {
+        &self.intake
+    }
+
+    /// The same, within these limits.
+    pub(crate) fn with_limits(self, limits: Limits) -> Edge {
+        self.requests.limit(limits.requests);
+        Edge { limits, ..self }
+    }
+
+    /// The same, behind this.
+    pub(crate) fn with_protection(mut self, protection: Protection) -> Edge {
+        if let Some(audit) = &protection.audit {
+            self.metrics.count_lost(audit);
+        }
+        Edge { protection, ..self }
+    }
+
+    pub(crate) fn limits(&self) -> &Limits {
+        &self.limits
+    }
+
+    /// Who may do what.
+    pub(crate) fn guard(&self) -> &Guard {
+        &self.protection.guard
+    }
+
+    /// Whose pages may ask.
+    pub(crate) fn cors(&self) -> &Cors {
+        &self.protection.cors
+    }
+
+    /// Where changes are written down, if the operator wants that.
+    pub(crate) fn audit(&self) -> Option<&Audit> {
+        self.protection.audit.as_deref()
+    }
+
+    /// The collection that a name in a path stands for, by which it is decided who may ask. Wherever a name gets a
+    /// meaning of its own, this must follow it.
+    pub(crate) fn resolved(&self, name: &str) -> String {
+        let resolved = name.parse::<Name>().ok().and_then(|name| self.catalogue.resolve(name).ok());
+        resolved.map_or_else(|| name.to_owned(), String::from)
+    }
+
+    /// From now on `/readyz` says that the server ends.
+    pub(crate) fn begin_to_stop(&self) {
+        self.is_stopping.store(true, Ordering::Release);
+    }
+
+    pub(crate) fn is_stopping(&self) -> bool {
+        self.is_stopping.load(Ordering::Acquire)
     }
 
     pub(crate) fn backups(&self) -> Option<&Arc<Repository>> {
@@ -232,8 +254,11 @@ impl Edge {
                     .map_err(|error| unfinished(&error, |error| errors::write(error, &Written::Path)))?;
                 Ok(corrections::fitted_value(&fitted))
             };
-            if let Err(problem) = self.start(purpose, collection, work) {
-                tracing::error!(collection = %name, ?problem, "a pending fit was not resumed");
+            match self.start(purpose.clone(), collection, work) {
+                Ok(job) => self.jobs.link(&purpose, job),
+                Err(problem) => {
+                    tracing::error!(collection = %name, ?problem, "a pending fit was not resumed");
+                }
             }
         }
     }
@@ -253,18 +278,22 @@ impl Edge {
 
     /// No bytes yet of those that bodies may take.
     pub(crate) fn body_share(&self) -> Share {
-        Share { bound: Arc::clone(&self.body_bytes), amount: 0 }
+        self.body_bytes.share()
     }
 
-    /// Runs `work` on a thread that may block. Too many at a time are refused; a panic is an error.
+    /// Runs `work` on a thread that may block, or not at all when it is due before there is one. Too many at a time
+    /// are refused; a panic is an error.
     pub(crate) async fn run<T: Send + 'static>(
         &self,
+        due: Due,
         work: impl FnOnce() -> Result<T, Problem> + Send + 'static,
     ) -> Result<T, Problem> {
-        let mut share = Share { bound: Arc::clone(&self.requests), amount: 0 };
-        share.grow(1).map_err(|_| overloaded("too many requests wait for the engine"))?;
+        let mut share = self.requests.share();
+        if !share.take(1) {
+            return Err(too_many(self.requests.most()));
+        }
         let work = move || {
-            let outcome = work();
+            let outcome = due.check().and_then(|()| work());
             drop(share);
             outcome
         };
@@ -357,6 +386,10 @@ fn build_graphs(claim: &Claim, collection: &Collection) -> bool {
                 }
             },
             Ok(GraphBuild::Built { nodes }) => tracing::info!(collection_name, nodes, "graph built"),
+            Err(WriteError::Interrupted) => {
+                tracing::info!(collection_name, "the graph is built another time: the server stops");
+                return false;
+            }
             Err(error) => {
                 tracing::error!(collection_name, %error, "the graph was not built; searches stay exact");
                 return false;
@@ -365,14 +398,11 @@ fn build_graphs(claim: &Claim, collection: &Collection) -> bool {
     }
 }
 
-fn overloaded(reason: &str) -> Problem {
-    Problem::new(OVERLOADED, format!("{reason}: try again in {RETRY_SECONDS} s")).retry_after(RETRY_SECONDS)
-}
-
 #[cfg(test)]
 mod tests {
     use std::path::Path;
     use std::sync::mpsc::channel;
+    use std::time::Instant;
 
     use actix_web::rt::System;
 
@@ -382,26 +412,41 @@ mod tests {
         Edge::new(Arc::new(Catalogue::new(Path::new("nowhere"))), Arc::new(Live::new()), 100, channel().0)
     }
 
+    fn later() -> Due {
+        Due::after(Instant::now(), Duration::from_secs(3600))
+    }
+
     #[test]
     fn one_request_too_many_is_refused_and_room_is_given_back() {
-        let edge = edge();
-        let mut all = Share { bound: Arc::clone(&edge.requests), amount: 0 };
-        all.grow(REQUESTS_MAX).expect("there is room");
+        let edge = edge().with_limits(Limits { requests: 3, ..Limits::default() });
+        let mut all = edge.requests.share();
+        assert!(all.take(3), "there is room");
         let system = System::new();
-        let refused = system.block_on(edge.run(|| Ok(()))).expect_err("there is no room");
+        let refused = system.block_on(edge.run(later(), || Ok(()))).expect_err("there is no room");
         assert_eq!(refused.status(), 503);
+        let told = refused.to_value()["detail"].to_string();
+        assert!(told.contains("3 requests"), "the limit is in the answer: {told}");
         drop(all);
-        system.block_on(edge.run(|| Ok(()))).expect("there is room again");
-        assert_eq!(edge.requests.taken.load(Ordering::Relaxed), 0);
+        system.block_on(edge.run(later(), || Ok(()))).expect("there is room again");
+        assert!(edge.requests.share().take(3), "all was given back");
     }
 
     #[test]
     fn a_panic_is_an_error_and_gives_its_place_back() {
         let edge = edge();
         let system = System::new();
-        let refused = system.block_on(edge.run(|| -> Result<(), Problem> { panic!("in the engine") }));
+        let refused =
+            system.block_on(edge.run(later(), || -> Result<(), Problem> { panic!("in the engine") }));
         assert_eq!(refused.expect_err("it panicked").status(), 500);
-        assert_eq!(edge.requests.taken.load(Ordering::Relaxed), 0);
+        assert!(edge.requests.share().take(edge.requests.most()), "all was given back");
+    }
+
+    #[test]
+    fn work_whose_time_has_passed_is_not_run() {
+        let edge = edge();
+        let past = Due::after(Instant::now(), Duration::ZERO);
+        let run = edge.run(past, || -> Result<(), Problem> { panic!("it is run") });
+        assert_eq!(System::new().block_on(run).expect_err("it is too late").status(), 503);
     }
 
     #[test]

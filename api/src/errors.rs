@@ -4,28 +4,40 @@ use std::fmt::Display;
 
 use dehub_backup::BackupError;
 use dehub_index::{
-    Blame, CatalogueError, CheckpointError, CollectionState, ConfigError, FitInput, Name, OpenError,
-    ReadError, RestoreError, TimeUp, WriteError,
+    AliasError, Blame, CatalogueError, CheckpointError, CollectionState, ConfigError, FitInput, Name,
+    OpenError, PayloadError, ReadError, RestoreError, TimeUp, WriteError,
 };
-use dehub_query::{BankKind, MethodError, QueryError, Ranking, Search, Settings, TuneError};
+use dehub_query::{BankKind, MethodError, QueryError, RequestError, TuneError};
 use dehub_vector::{PointId, VectorError};
 
 use crate::backups::BackupFault;
+use crate::decode::Place;
 use crate::problem::{Code, Problem};
-use crate::queries::Asked;
+use crate::queries::Places;
 
 pub(crate) const BAD_JSON: Code = Code::new(400, "bad_json", "The body is not JSON");
 pub(crate) const BAD_PATH: Code = Code::new(400, "bad_path", "The path cannot be decoded");
 pub(crate) const BODY_INCOMPLETE: Code = Code::new(400, "body_incomplete", "The body was cut off");
+pub(crate) const TOO_DEEP: Code = Code::new(400, "too_deep", "The body nests too deep");
+pub(crate) const BAD_TABLE: Code =
+    Code::new(400, "bad_table", "The body is no Arrow stream or Parquet file that can be read");
+pub(crate) const BAD_COMPRESSION: Code = Code::new(400, "bad_compression", "The body cannot be decompressed");
+
+pub(crate) const UNAUTHENTICATED: Code =
+    Code::new(401, "unauthenticated", "There is no key, or an unknown one");
+pub(crate) const FORBIDDEN: Code = Code::new(403, "forbidden", "The key may not do this");
 
 pub(crate) const UNKNOWN_PATH: Code = Code::new(404, "unknown_path", "There is nothing at this path");
 pub(crate) const UNKNOWN_COLLECTION: Code = Code::new(404, "unknown_collection", "No such collection");
 pub(crate) const UNKNOWN_POINT: Code = Code::new(404, "unknown_point", "No such point");
 pub(crate) const UNKNOWN_BANK: Code = Code::new(404, "unknown_bank", "No such bank");
 pub(crate) const UNKNOWN_CORRECTION: Code = Code::new(404, "unknown_correction", "No such correction");
+pub(crate) const UNKNOWN_PRIOR: Code = Code::new(404, "unknown_prior", "No such prior");
 pub(crate) const UNKNOWN_JOB: Code = Code::new(404, "unknown_job", "No such job");
 pub(crate) const WRONG_METHOD: Code =
     Code::new(405, "wrong_method", "The path does not take this HTTP method");
+const UNKNOWN_ALIAS: Code = Code::new(404, "unknown_alias", "No such alias");
+pub(crate) const UNKNOWN_SNAPSHOT: Code = Code::new(404, "unknown_snapshot", "No such snapshot");
 const UNKNOWN_BACKUP: Code = Code::new(404, "unknown_backup", "No such backup");
 const SEARCH_TIMEOUT: Code = Code::new(408, "search_timeout", "The search took too long");
 pub(crate) const BODY_TIMEOUT: Code = Code::new(408, "body_timeout", "The body took too long");
@@ -37,6 +49,8 @@ const STOPPED: Code = Code::new(409, "stopped", "The work was stopped");
 pub(crate) const JOB_ENDED: Code = Code::new(409, "job_ended", "The job has ended");
 pub(crate) const BANK_IN_USE: Code = Code::new(409, "bank_in_use", "The bank is in use");
 
+const ALIAS_EXISTS: Code = Code::new(409, "alias_exists", "The name is an alias");
+pub(crate) const SNAPSHOT_DAMAGED: Code = Code::new(409, "snapshot_damaged", "The snapshot is damaged");
 pub(crate) const NO_BACKUPS: Code = Code::new(409, "no_backups", "The server keeps no backups");
 const BACKUP_DAMAGED: Code = Code::new(409, "backup_damaged", "The backup is damaged");
 pub(crate) const NOT_LIVE: Code = Code::new(409, "not_live", "No queries are kept");
@@ -50,7 +64,11 @@ pub(crate) const BODY_TOO_LARGE: Code = Code::new(413, "body_too_large", "The bo
 pub(crate) const WRITE_TOO_LARGE: Code =
     Code::new(413, "write_too_large", "The write is too large for one commit");
 pub(crate) const WRONG_CONTENT_TYPE: Code =
-    Code::new(415, "wrong_content_type", "The content type is not application/json");
+    Code::new(415, "wrong_content_type", "The content type is not one that is taken here");
+pub(crate) const WRONG_CONTENT_ENCODING: Code =
+    Code::new(415, "wrong_content_encoding", "The content encoding is not known");
+pub(crate) const NOT_ACCEPTABLE: Code =
+    Code::new(406, "not_acceptable", "The answer cannot have a type that is accepted");
 
 pub(crate) const UNKNOWN_FIELD: Code = Code::new(422, "unknown_field", "A field is not known");
 pub(crate) const UNKNOWN_PARAMETER: Code = Code::new(422, "unknown_parameter", "A parameter is not known");
@@ -63,7 +81,8 @@ pub(crate) const INVALID_NAME: Code = Code::new(422, "invalid_name", "A name can
 pub(crate) const INVALID_ID: Code = Code::new(422, "invalid_id", "An id cannot be used");
 pub(crate) const LENGTHS_DIFFER: Code = Code::new(422, "lengths_differ", "Lists differ in length");
 
-const DIMENSION_MISMATCH: Code = Code::new(422, "dimension_mismatch", "A vector has the wrong dimension");
+pub(crate) const DIMENSION_MISMATCH: Code =
+    Code::new(422, "dimension_mismatch", "A vector has the wrong dimension");
 pub(crate) const NOT_FINITE: Code = Code::new(422, "not_finite", "A number is not a finite 32-bit number");
 const ZERO_VECTOR: Code = Code::new(422, "zero_vector", "A vector has length 0");
 const VECTOR_TOO_LONG: Code = Code::new(422, "vector_too_long", "A vector's length is too large");
@@ -76,6 +95,8 @@ const TEXT_TOO_LONG: Code = Code::new(422, "text_too_long", "A text is too long"
 pub(crate) const PAYLOAD_TOO_LARGE: Code = Code::new(422, "payload_too_large", "A payload is too large");
 pub(crate) const BATCH_TOO_LARGE: Code = Code::new(422, "batch_too_large", "A batch is too large");
 pub(crate) const EMPTY_BATCH: Code = Code::new(422, "empty_batch", "A batch is empty");
+const TOO_MANY_INDEXES: Code =
+    Code::new(422, "too_many_indexes", "The collection has too many payload indexes");
 const COLLECTION_FULL: Code = Code::new(422, "collection_full", "The collection is full");
 const BANK_TOO_LARGE: Code = Code::new(422, "bank_too_large", "The bank would be too large");
 
@@ -93,21 +114,29 @@ const INVALID_CONFIG: Code = Code::new(422, "invalid_config", "No collection can
 pub(crate) const INVALID_LIMIT: Code = Code::new(422, "invalid_limit", "The limit is out of range");
 const INVALID_EFFORT: Code = Code::new(422, "invalid_effort", "The effort is out of range");
 pub(crate) const INVALID_WEIGHT: Code = Code::new(422, "invalid_weight", "The weight is out of range");
+const TOO_MANY_PRIORS: Code =
+    Code::new(422, "too_many_priors", "The collection has as many priors as it can");
 const INVALID_RECALL: Code = Code::new(422, "invalid_recall", "The recall is out of range");
 const INVALID_CANDIDATES: Code = Code::new(422, "invalid_candidates", "Too few candidates");
-const NO_POINTS: Code = Code::new(422, "no_points", "The collection has no points");
+pub(crate) const NO_POINTS: Code = Code::new(422, "no_points", "The collection has no points");
 
+const TOO_MANY_ALIASES: Code = Code::new(422, "too_many_aliases", "There would be too many aliases");
+
+/// Of Qdrant's paths; a field has [`NOT_SUPPORTED`].
+pub(crate) const NOT_SUPPORTED_PATH: Code =
+    Code::new(501, "not_supported_path", "This part of Qdrant's interface is missing");
 pub(crate) const OVERLOADED: Code = Code::new(503, "overloaded", "The server is overloaded");
 /// It is being opened, or closed for a moment.
 const NOT_OPEN: Code = Code::new(503, "collection_not_open", "The collection is not open yet");
 const DAMAGED: Code = Code::new(503, "collection_damaged", "The collection is damaged");
+pub(crate) const RATE_LIMITED: Code = Code::new(429, "rate_limited", "Too many requests of one client");
 const QUEUE_FULL: Code = Code::new(429, "queue_full", "Too many writes of the collection are under way");
 const WRITER_FAILED: Code =
     Code::new(503, "writer_failed", "The collection takes no writes since one failed");
 const DISK_FULL: Code = Code::new(507, "disk_full", "The disk is nearly full");
 const BACKUPS_UNAVAILABLE: Code =
     Code::new(503, "backups_unavailable", "The place for backups cannot be used");
-const STORAGE: Code = Code::new(503, "storage_unavailable", "The storage cannot be used");
+pub(crate) const STORAGE: Code = Code::new(503, "storage_unavailable", "The storage cannot be used");
 pub(crate) const INTERNAL: Code = Code::new(500, "internal", "A defect of the server");
 
 /// What a client that came too early should wait.
@@ -123,6 +152,10 @@ pub(crate) enum Written<'a> {
     Batch,
     /// `{"points": [ids]}`
     Ids,
+    /// Rows of JSON lines or of a table, with the numbers they have in the body.
+    Rows(&'a [u64]),
+    /// `{"points": [ids]}` or `{"filter": …}`, with what to make of payloads.
+    Payloads,
     /// `{"vectors": […], "ids": […]}` of a bank.
     Bank,
     /// `{"from_gallery": true}` of a bank.
@@ -143,6 +176,7 @@ pub(crate) fn catalogue(error: &CatalogueError) -> Problem {
         CatalogueError::Exists { name, .. } => {
             Problem::new(COLLECTION_EXISTS, format!("there is a collection `{name}` already"))
         }
+        CatalogueError::IsAlias { .. } => Problem::new(ALIAS_EXISTS, error.to_string()),
         CatalogueError::Open(error) => open(error),
         CatalogueError::Late { name, state } => late(name, state),
         CatalogueError::Busy { .. } => {
@@ -178,6 +212,46 @@ pub(crate) fn late(name: &Name, state: &CollectionState) -> Problem {
     Problem::new(NOT_OPEN, detail)
         .found(format_args!("{doing} {:.3}", state.share()))
         .retry_after(RETRY_SECONDS)
+}
+
+/// A change of aliases. `place` tells where in the body the change at fault has a name: `alias_name`,
+/// `collection_name` or another.
+pub(crate) fn aliases(error: &AliasError, place: impl Fn(usize, AliasName) -> String) -> Problem {
+    match error {
+        AliasError::Collection { place: at, source } => {
+            let problem = catalogue(source);
+            // A data directory that cannot be read is no matter of the body's.
+            if problem.status() == 404 {
+                problem.unprocessable().at(place(*at, AliasName::Collection))
+            } else {
+                problem
+            }
+        }
+        AliasError::Taken { place: at, alias } => {
+            let detail = format!("there is a collection `{alias}`, so it cannot be an alias");
+            Problem::new(COLLECTION_EXISTS, detail).at(place(*at, AliasName::New)).found(alias)
+        }
+        AliasError::Unknown { place: at, alias, found } => {
+            let detail = format!("there is no alias `{alias}`; there are: {found}");
+            Problem::new(UNKNOWN_ALIAS, detail).unprocessable().at(place(*at, AliasName::Old))
+        }
+        AliasError::TooMany { found } => {
+            Problem::new(TOO_MANY_ALIASES, error.to_string()).at("/actions").found(found)
+        }
+        AliasError::Catalogue(error) => catalogue(error),
+        _ => by_blame(error.blame(), error.to_string()),
+    }
+}
+
+/// A name in a change of aliases.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum AliasName {
+    /// That of the collection.
+    Collection,
+    /// That of an alias that is made.
+    New,
+    /// That of an alias there should be.
+    Old,
 }
 
 /// An error of a backup or a restore. Who asks wrongly is not told where backups are.
@@ -240,24 +314,31 @@ pub(crate) fn config(error: &ConfigError) -> Problem {
     }
 }
 
+/// What a change makes of a payload is too large, or the payload was not what was written.
+fn payload_code(error: &PayloadError) -> Code {
+    match error {
+        PayloadError::TooLarge { .. } => PAYLOAD_TOO_LARGE,
+        PayloadError::NotAnObject { .. } | _ => INTERNAL,
+    }
+}
+
 /// An error of a write.
 pub(crate) fn write(error: &WriteError, written: &Written<'_>) -> Problem {
-    let new = |code| Problem::new(code, error.to_string());
+    let detail = || written.detail(error);
+    let new = |code| Problem::new(code, detail());
     match error {
-        WriteError::Vector { place, source, .. } => {
-            vector(source, error.to_string(), &written.vector(*place))
-        }
+        WriteError::Vector { place, source, .. } => vector(source, detail(), &written.vector(*place)),
         WriteError::DuplicateId { place, id, .. } => new(DUPLICATE_ID).at(written.id(*place)).found(id),
         WriteError::EntryExists { place, id, .. } => new(ENTRY_EXISTS).at(written.id(*place)).found(id),
         WriteError::TextTooLong { place, found, .. } => {
             new(TEXT_TOO_LONG).at(written.text(*place)).found(found)
         }
-        WriteError::Weight { place, found } => {
-            new(INVALID_WEIGHT).at(format_args!("/weights/{place}")).found(found)
-        }
+        WriteError::Weight { place, found } => new(INVALID_WEIGHT).at(written.weight(*place)).found(found),
         WriteError::Decay { parameter, found, wanted } => range(new(INVALID_VALUE), parameter, wanted, found),
         WriteError::Live { parameter, found, wanted } => range(new(INVALID_VALUE), parameter, wanted, found),
         WriteError::BatchTooLarge { found } => new(BATCH_TOO_LARGE).at(written.list()).found(found),
+        WriteError::Payload { place, source, .. } => new(payload_code(source)).at(written.id(*place)),
+        WriteError::TooManyIndexes { found } => new(TOO_MANY_INDEXES).at("/field_name").found(found),
         WriteError::TooManyPoints { .. } => new(COLLECTION_FULL),
         WriteError::BankTooLarge { .. } => new(BANK_TOO_LARGE).at(written.list()),
         WriteError::UnknownBank { bank, .. } => match written.bank_field(bank) {
@@ -293,6 +374,14 @@ pub(crate) fn write(error: &WriteError, written: &Written<'_>) -> Problem {
             let pointer = written.correction().unwrap_or("/method");
             new(INVALID_METHOD).at(pointer).found(correction)
         }
+        WriteError::UnknownPrior { .. } => new(UNKNOWN_PRIOR),
+        WriteError::TooManyPriors => new(TOO_MANY_PRIORS),
+        WriteError::UnknownPoint { place, id } => {
+            new(UNKNOWN_POINT).unprocessable().at(written.id(*place)).found(id)
+        }
+        WriteError::PriorValue { place, found } => {
+            new(INVALID_VALUE).at(format_args!("/values/{place}")).found(found)
+        }
         WriteError::NotHeld { place, id } => new(NOT_HELD).unprocessable().at(written.id(*place)).found(id),
         WriteError::QueueFull { .. } => new(QUEUE_FULL).retry_after(RETRY_SECONDS),
         WriteError::WriterFailed { .. } => new(WRITER_FAILED).retry_after(RETRY_SECONDS),
@@ -308,56 +397,51 @@ fn range(problem: Problem, field: &str, wanted: &str, found: impl Display) -> Pr
     problem.at(format_args!("/{field}")).wanted(wanted).found(found)
 }
 
-/// An error of queries.
-pub(crate) fn query(error: &QueryError, asked: &[Asked]) -> Problem {
+/// An error of a request, whose parts are at these places.
+pub(crate) fn request(error: &RequestError, places: &Places) -> Problem {
+    query(&error.source, places.at(&error.trail))
+}
+
+/// An error of a body that asks for points, but for none nearest to anything.
+pub(crate) fn listing(error: &QueryError) -> Problem {
+    query(error, &Places::body())
+}
+
+/// An error of a query, whose parts are at these places.
+fn query(error: &QueryError, places: &Places) -> Problem {
     let new = |code| Problem::new(code, error.to_string());
-    // The engine names the value; the first query that has it is the one to name.
-    let field = |is_it: &dyn Fn(&Settings) -> bool, name: &str| {
-        let place = asked.iter().find(|asked| is_it(&asked.query.settings)).or(asked.first());
-        format!("{}{name}", place.map_or("", |asked| asked.base.as_str()))
-    };
-    let limit_field = |limit| field(&|settings| settings.limit == Some(limit), "/limit");
-    let source = |place: usize| asked.get(place).map_or_else(String::new, Asked::source_pointer);
+    let field = |name: &str| format!("{}{name}", places.base);
     match error {
-        QueryError::Vector { place, source: fault } => vector(fault, fault.to_string(), &source(*place)),
-        QueryError::UnknownPoint { place, id } => unknown_point(id).at(source(*place)).found(id),
+        QueryError::Vector { place, source } => vector(source, source.to_string(), places.example(*place)),
+        QueryError::UnknownPoint { place, id } => unknown_point(id).at(places.example(*place)).found(id),
         QueryError::UnknownCorrection { correction, .. } => {
-            let names = |settings: &Settings| match &settings.ranking {
-                Ranking::Default | Ranking::Raw => false,
-                Ranking::Corrected { correction: own, .. } => own == correction,
-            };
-            let pointer = field(&names, "/hubness/correction");
-            new(UNKNOWN_CORRECTION).unprocessable().at(pointer).found(correction)
+            new(UNKNOWN_CORRECTION).unprocessable().at(field("/hubness/correction")).found(correction)
         }
         QueryError::MoreThanPoints { wanted, found } => {
-            let problem = new(MORE_THAN_POINTS).at(limit_field(*wanted));
-            problem.wanted(format_args!("at most {found}")).found(wanted)
+            new(MORE_THAN_POINTS).wanted(format_args!("at most {found}")).found(wanted)
         }
-        QueryError::Limit { found } => new(INVALID_LIMIT).at(limit_field(*found)).found(found),
-        QueryError::Effort => {
-            let pointer =
-                field(&|settings| settings.search == Search::Graph { effort: 0 }, "/params/hnsw_ef");
-            new(INVALID_EFFORT).at(pointer).found(0)
-        }
-        QueryError::Candidates => {
-            let asks = |settings: &Settings| settings.search == Search::Codes { candidates: 0 };
-            new(INVALID_CANDIDATES).at(field(&asks, "/params/candidates")).found(0)
-        }
-        QueryError::Recall { found } => {
-            let asks = |settings: &Settings| settings.search == Search::Recall { target: *found };
-            new(INVALID_RECALL).at(field(&asks, "/params/recall")).found(found)
-        }
+        QueryError::Limit { found } => new(INVALID_LIMIT).at(field("/limit")).found(found),
+        QueryError::Effort => new(INVALID_EFFORT).at(field("/params/hnsw_ef")).found(0),
+        QueryError::Candidates => new(INVALID_CANDIDATES).at(field("/params/candidates")).found(0),
+        QueryError::Recall { found } => new(INVALID_RECALL).at(field("/params/recall")).found(found),
         QueryError::Weight { found } | QueryError::NoStrength { found, .. } => {
-            let has = |settings: &Settings| match &settings.ranking {
-                Ranking::Default | Ranking::Raw => false,
-                Ranking::Corrected { weight, .. } => weight == found,
-            };
-            new(INVALID_WEIGHT).at(field(&has, "/hubness/weight")).found(found)
+            new(INVALID_WEIGHT).at(field("/hubness/alpha")).found(found)
         }
+        QueryError::UnknownPrior { prior, .. } => {
+            let pointer = field(&Place::Body.field("priors").field(prior).to_string());
+            new(UNKNOWN_PRIOR).unprocessable().at(pointer).found(prior)
+        }
+        QueryError::PriorWeight { prior, found } => {
+            let pointer = field(&Place::Body.field("priors").field(prior).to_string());
+            new(INVALID_WEIGHT).at(pointer).found(found)
+        }
+        QueryError::NoPriors { .. } => new(INVALID_VALUE).at(field("/priors")),
         QueryError::BatchTooLarge { found } => new(BATCH_TOO_LARGE).at("/searches").found(found),
         QueryError::TimeUp(TimeUp { limit }) => {
             new(SEARCH_TIMEOUT).in_parameter("timeout").found(limit.as_secs_f64())
         }
+        QueryError::UnknownSpace { name } => new(NOT_SUPPORTED).at(places.using()).found(name),
+        QueryError::Malformed { .. } => new(INVALID_VALUE).at(places.query()),
         QueryError::NoPoints => new(NO_POINTS),
         QueryError::NoQueries(_) => new(EMPTY_BATCH).at("/searches"),
         QueryError::UnknownBank { .. } | QueryError::TooFewToCompare { .. } | QueryError::Unsuited { .. } => {
@@ -381,9 +465,7 @@ pub(crate) fn hubness(error: &QueryError) -> Problem {
             new(UNKNOWN_CORRECTION).unprocessable().in_parameter("correction").found(correction)
         }
         QueryError::MoreThanPoints { wanted, found } => {
-            // The engine calls it a limit; here it is `k`.
-            let detail = format!("k is {wanted}, but the collection has {found} points");
-            let problem = Problem::new(MORE_THAN_POINTS, detail).in_parameter("k");
+            let problem = new(MORE_THAN_POINTS).in_parameter("k");
             problem.wanted(format_args!("at most {found}")).found(wanted)
         }
         QueryError::NoPoints => new(NO_POINTS),
@@ -396,10 +478,15 @@ pub(crate) fn hubness(error: &QueryError) -> Problem {
         | QueryError::Candidates
         | QueryError::Weight { .. }
         | QueryError::NoStrength { .. }
+        | QueryError::UnknownPrior { .. }
+        | QueryError::PriorWeight { .. }
+        | QueryError::NoPriors { .. }
         | QueryError::BatchTooLarge { .. }
         | QueryError::UnknownBank { .. }
         | QueryError::TooFewToCompare { .. }
         | QueryError::Unsuited { .. }
+        | QueryError::UnknownSpace { .. }
+        | QueryError::Malformed { .. }
         | QueryError::TimeUp(_) => by_blame(error.blame(), error.to_string()),
         QueryError::Read(error) => read(error),
         _ => by_blame(error.blame(), error.to_string()),
@@ -427,10 +514,15 @@ pub(crate) fn drift(error: &QueryError, given: Option<&str>) -> Problem {
         | QueryError::Candidates
         | QueryError::Weight { .. }
         | QueryError::NoStrength { .. }
+        | QueryError::UnknownPrior { .. }
+        | QueryError::PriorWeight { .. }
+        | QueryError::NoPriors { .. }
         | QueryError::BatchTooLarge { .. }
         | QueryError::NoPoints
         | QueryError::NoQueries(_)
         | QueryError::Unsuited { .. }
+        | QueryError::UnknownSpace { .. }
+        | QueryError::Malformed { .. }
         | QueryError::TimeUp(_) => by_blame(error.blame(), error.to_string()),
         QueryError::Read(error) => read(error),
         _ => by_blame(error.blame(), error.to_string()),
@@ -475,7 +567,7 @@ pub(crate) fn tune(error: &TuneError, written: &Written<'_>) -> Problem {
         TuneError::Rounds { found } => new(INVALID_VALUE).at("/rounds").found(found),
         TuneError::Fit(error) => write(error, written),
         TuneError::Query(QueryError::NoQueries(_)) => new(NO_EVIDENCE).at("/queries"),
-        TuneError::Query(error) => query(error, &[]),
+        TuneError::Query(error) => listing(error),
         TuneError::NoCorrections | TuneError::TooFewPairs { .. } => {
             by_blame(error.blame(), error.to_string())
         }
@@ -507,7 +599,7 @@ fn vector(error: &VectorError, detail: String, pointer: &str) -> Problem {
     }
 }
 
-fn by_blame(blame: Blame, detail: String) -> Problem {
+pub(crate) fn by_blame(blame: Blame, detail: String) -> Problem {
     match blame {
         Blame::Caller => Problem::new(WRITE_TOO_LARGE, detail),
         Blame::Environment => Problem::new(STORAGE, detail),
@@ -523,14 +615,50 @@ fn kind_field(kind: BankKind) -> &'static str {
 }
 
 impl Written<'_> {
+    /// What the engine says. It counts within what it was given, so of a later batch it is said where that begins.
+    fn detail(&self, error: &WriteError) -> String {
+        match self {
+            Written::Rows([first, ..]) if *first > 0 => format!("of the rows from {first} on, {error}"),
+            Written::Rows(_)
+            | Written::Path
+            | Written::Points
+            | Written::Batch
+            | Written::Ids
+            | Written::Payloads
+            | Written::Bank
+            | Written::FromGallery
+            | Written::Choice
+            | Written::Fit(..) => error.to_string(),
+        }
+    }
+
+    fn weight(&self, place: usize) -> String {
+        match self {
+            Written::Rows(rows) => row_field(rows, place, "weight"),
+            Written::Bank
+            | Written::Path
+            | Written::Points
+            | Written::Batch
+            | Written::Ids
+            | Written::Payloads
+            | Written::FromGallery
+            | Written::Choice
+            | Written::Fit(..) => format!("/weights/{place}"),
+        }
+    }
+
     fn vector(&self, place: usize) -> String {
         match self {
             Written::Points => format!("/points/{place}/vector"),
             Written::Batch => format!("/batch/vectors/{place}"),
+            Written::Rows(rows) => row_field(rows, place, "vector"),
             Written::Bank => format!("/vectors/{place}"),
-            Written::Path | Written::Ids | Written::FromGallery | Written::Choice | Written::Fit(..) => {
-                self.list().to_owned()
-            }
+            Written::Path
+            | Written::Ids
+            | Written::Payloads
+            | Written::FromGallery
+            | Written::Choice
+            | Written::Fit(..) => self.list().to_owned(),
         }
     }
 
@@ -538,8 +666,9 @@ impl Written<'_> {
         match self {
             Written::Points => format!("/points/{place}/id"),
             Written::Batch => format!("/batch/ids/{place}"),
-            Written::Ids => format!("/points/{place}"),
+            Written::Ids | Written::Payloads => format!("/points/{place}"),
             Written::Bank => format!("/ids/{place}"),
+            Written::Rows(rows) => row_field(rows, place, "id"),
             Written::Path | Written::FromGallery | Written::Choice | Written::Fit(..) => {
                 self.list().to_owned()
             }
@@ -550,8 +679,10 @@ impl Written<'_> {
         match self {
             Written::Batch => format!("/batch/texts/{place}"),
             Written::Points => format!("/points/{place}/text"),
+            Written::Rows(rows) => row_field(rows, place, "text"),
             Written::Path
             | Written::Ids
+            | Written::Payloads
             | Written::Bank
             | Written::FromGallery
             | Written::Choice
@@ -562,10 +693,11 @@ impl Written<'_> {
     /// The list that the write is made of, or the whole body.
     fn list(&self) -> &'static str {
         match self {
-            Written::Points | Written::Ids => "/points",
+            Written::Points | Written::Ids | Written::Payloads => "/points",
             Written::Batch => "/batch",
             Written::Bank => "/vectors",
             Written::FromGallery => "/from_gallery",
+            Written::Rows(_) => "/rows",
             Written::Path | Written::Choice | Written::Fit(..) => "",
         }
     }
@@ -579,6 +711,8 @@ impl Written<'_> {
             | Written::Points
             | Written::Batch
             | Written::Ids
+            | Written::Rows(_)
+            | Written::Payloads
             | Written::Bank
             | Written::Choice
             | Written::FromGallery => None,
@@ -593,6 +727,8 @@ impl Written<'_> {
             | Written::Points
             | Written::Batch
             | Written::Ids
+            | Written::Rows(_)
+            | Written::Payloads
             | Written::Bank
             | Written::FromGallery
             | Written::Choice => "/kind",
@@ -604,7 +740,13 @@ impl Written<'_> {
         match self {
             Written::Points | Written::Batch => Some("/alarm/correction"),
             Written::Choice => Some("/correction"),
-            Written::Path | Written::Ids | Written::Bank | Written::FromGallery | Written::Fit(..) => None,
+            Written::Path
+            | Written::Ids
+            | Written::Rows(_)
+            | Written::Payloads
+            | Written::Bank
+            | Written::FromGallery
+            | Written::Fit(..) => None,
         }
     }
 
@@ -613,7 +755,13 @@ impl Written<'_> {
         match self {
             Written::Points | Written::Batch => "/alarm/rate",
             Written::Choice => "/rate",
-            Written::Path | Written::Ids | Written::Bank | Written::FromGallery | Written::Fit(..) => "",
+            Written::Path
+            | Written::Ids
+            | Written::Rows(_)
+            | Written::Payloads
+            | Written::Bank
+            | Written::FromGallery
+            | Written::Fit(..) => "",
         }
     }
 
@@ -624,9 +772,15 @@ impl Written<'_> {
             | Written::Points
             | Written::Batch
             | Written::Ids
+            | Written::Rows(_)
+            | Written::Payloads
             | Written::Bank
             | Written::Choice
             | Written::FromGallery => "",
         }
     }
+}
+
+fn row_field(rows: &[u64], place: usize, field: &str) -> String {
+    rows.get(place).map_or_else(|| "/rows".to_owned(), |row| format!("/rows/{row}/{field}"))
 }

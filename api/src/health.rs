@@ -3,22 +3,22 @@
 
 use std::collections::BTreeMap;
 
-use actix_web::HttpResponse;
 use actix_web::web::Data;
+use actix_web::{HttpRequest, HttpResponse};
 use dehub_index::{Catalogue, CatalogueError, CollectionState};
 use serde::Serialize;
 
 use crate::edge::Edge;
 use crate::errors;
+use crate::guard::Caller;
 
-#[derive(Serialize)]
-struct Alive {
-    status: &'static str,
-}
+/// What Qdrant says.
+const ALIVE: &str = "healthz check passed";
 
 #[derive(Serialize)]
 struct Ready {
     status: &'static str,
+    /// Those that who asks may read.
     collections: BTreeMap<String, CollectionReply>,
 }
 
@@ -39,14 +39,21 @@ struct CollectionReply {
 
 /// `GET /healthz` and `GET /livez`: the process answers.
 pub(crate) async fn alive() -> HttpResponse {
-    HttpResponse::Ok().json(Alive { status: "ok" })
+    HttpResponse::Ok().content_type("text/plain; charset=utf-8").body(ALIVE)
 }
 
-/// `GET /readyz`: 200 if every collection is open and takes writes, 503 with what is missing otherwise.
-pub(crate) async fn ready(edge: Data<Edge>) -> HttpResponse {
+/// `GET /readyz`: 200 if every collection is open and takes writes; 503 with what is missing otherwise, or if the
+/// server is about to stop.
+pub(crate) async fn ready(edge: Data<Edge>, request: HttpRequest) -> HttpResponse {
+    let caller = Caller::of(&request);
     match readiness(edge.catalogue()) {
-        Ok(ready) if ready.status == "ok" => HttpResponse::Ok().json(ready),
-        Ok(ready) => HttpResponse::ServiceUnavailable().json(ready),
+        Ok(mut ready) => {
+            ready.status = if edge.is_stopping() { "stopping" } else { ready.status };
+            ready.collections.retain(|name, _| caller.may_read(name));
+            let is_ready = ready.status == "ok";
+            let mut answer = if is_ready { HttpResponse::Ok() } else { HttpResponse::ServiceUnavailable() };
+            answer.json(ready)
+        }
         Err(error) => errors::catalogue(&error).response(),
     }
 }

@@ -12,22 +12,26 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use actix_web::HttpResponse;
 use actix_web::http::Method;
 use actix_web::web::Data;
+use actix_web::{HttpRequest, HttpResponse};
 use dehub_index::Catalogue;
+use prometheus_client::collector::Collector;
 use prometheus_client::encoding::text::encode;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeLabelSet, EncodeMetric};
 use prometheus_client::metrics::TypedMetric;
-use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::counter::{ConstCounter, Counter};
 use prometheus_client::metrics::family::{Family, MetricConstructor};
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::metrics::info::Info;
 use prometheus_client::registry::{Registry, Unit};
 
-use crate::edge::{Bound, Edge};
+use crate::admission::Bound;
+use crate::audit::Audit;
+use crate::edge::Edge;
 use crate::errors::{INTERNAL, OVERLOADED};
+use crate::guard::Caller;
 use crate::jobs::Jobs;
 use crate::live::Live;
 use crate::problem::Problem;
@@ -39,6 +43,9 @@ const MEDIA_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=u
 
 /// Bounds of the durations that requests are counted by, in seconds: from a search in memory to a fit.
 const BOUNDS: [f64; 12] = [0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.5, 2.0, 10.0, 60.0];
+
+/// The label of a collection, whose name needs no escape, up to the name.
+const COLLECTION_LABEL: &str = "collection=\"";
 
 /// The endpoint of a request whose path is none.
 const NO_ENDPOINT: &str = "none";
@@ -55,11 +62,12 @@ pub(crate) struct Metrics {
     registry: Registry,
     /// The patterns of all paths.
     endpoints: HashSet<&'static str>,
-    /// The methods and patterns that bring points and bank entries.
-    ingests: HashSet<(Method, &'static str)>,
+    /// The methods and patterns that change points and bank entries.
+    ingests: HashSet<(String, &'static str)>,
     responses: Family<Response, Counter>,
     durations: Family<Endpoint, Histogram, Bounds>,
     in_flight: Gauge,
+    snapshots: Counter,
     rejected: Family<Reason, Counter>,
     refused: Family<Reason, Counter>,
 }
@@ -127,10 +135,12 @@ impl Metrics {
             Unit::Seconds,
             durations.clone(),
         );
+        let snapshots = Counter::default();
+        registry.register("snapshot_created", "Backups and snapshots made", snapshots.clone());
         registry.register("requests_in_flight", "Requests that are not answered yet", in_flight.clone());
         registry.register(
             "ingest_rejected",
-            "Writes of points or bank entries that were refused, by the code of the error",
+            "Changes of points or bank entries that were refused, by the code of the error",
             rejected.clone(),
         );
         registry.register(
@@ -148,9 +158,20 @@ impl Metrics {
             responses,
             durations,
             in_flight,
+            snapshots,
             rejected,
             refused,
         }
+    }
+
+    /// Counts what the audit log loses.
+    pub(crate) fn count_lost(&mut self, audit: &Arc<Audit>) {
+        self.registry.register_collector(Box::new(Lost(Arc::clone(audit))));
+    }
+
+    /// A backup or a snapshot was made.
+    pub(crate) fn count_snapshot(&self) {
+        self.snapshots.inc();
     }
 
     /// A request has come; it is in flight until what this gives is dropped.
@@ -173,12 +194,12 @@ impl Metrics {
         took: Duration,
         refusal: Option<&'static str>,
     ) {
-        let name = METHODS.into_iter().find(|known| *known == method.as_str()).unwrap_or("other");
-        let (method, known, endpoint) = (name, method, endpoint.unwrap_or(NO_ENDPOINT));
+        let method = METHODS.into_iter().find(|known| *known == method.as_str()).unwrap_or("other");
+        let endpoint = endpoint.unwrap_or(NO_ENDPOINT);
         self.durations.get_or_create(&Endpoint { method, endpoint }).observe(took.as_secs_f64());
         self.responses.get_or_create(&Response { method, endpoint, status }).inc();
         let Some(reason) = refusal else { return };
-        if self.ingests.contains(&(known.clone(), endpoint)) {
+        if self.ingests.contains(&(method.to_owned(), endpoint)) {
             self.rejected.get_or_create(&Reason { reason }).inc();
         }
         if status == TOO_MANY_REQUESTS || reason == OVERLOADED.name() {
@@ -193,12 +214,10 @@ impl Metrics {
     }
 }
 
-/// Whether a route brings points or bank entries.
+/// Whether a route changes points or bank entries.
 fn is_ingest(listed: &&Listed) -> bool {
-    let brings = listed.method == Method::PUT || listed.method == Method::POST;
-    let takes_away = listed.pattern.ends_with("/delete");
     let is_data = ["/points", "/banks/"].iter().any(|part| listed.pattern.contains(part));
-    brings && is_data && !takes_away && listed.access == Access::Write
+    is_data && listed.access == Access::Write
 }
 
 /// A request that is not answered yet.
@@ -210,11 +229,36 @@ impl Drop for InFlight {
     }
 }
 
-/// `GET /metrics`
-pub(crate) async fn metrics(edge: Data<Edge>) -> HttpResponse {
+/// `GET /metrics`, without a thread of the engine.
+pub(crate) async fn metrics(edge: Data<Edge>, request: HttpRequest) -> HttpResponse {
     match edge.metrics().text() {
-        Ok(text) => HttpResponse::Ok().content_type(MEDIA_TYPE).body(text),
+        Ok(text) => HttpResponse::Ok().content_type(MEDIA_TYPE).body(visible(&text, &Caller::of(&request))),
         Err(_) => Problem::new(INTERNAL, "the measurements have no text").response(),
+    }
+}
+
+/// The lines about no collection, and about those that the caller may read.
+fn visible(text: &str, caller: &Caller) -> String {
+    let is_visible = |line: &&str| {
+        let name = line.split_once(COLLECTION_LABEL).and_then(|(_, rest)| rest.split_once('"'));
+        line.starts_with('#') || name.is_none_or(|(name, _)| caller.may_read(name))
+    };
+    text.split_inclusive('\n').filter(is_visible).collect()
+}
+
+/// Lines that the audit log lost.
+struct Lost(Arc<Audit>);
+
+impl fmt::Debug for Lost {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Lost").finish_non_exhaustive()
+    }
+}
+
+impl Collector for Lost {
+    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
+        let help = "Lines that could not be written to the audit log";
+        encode_one(&mut encoder, ("audit_failures", help, None), ConstCounter::new(self.0.failures()))
     }
 }
 

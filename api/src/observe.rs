@@ -1,18 +1,25 @@
-//! What is told of each request while it is answered: one line in the log, measurements, and its span.
+//! What is kept of every request while it is answered: its name, measurements, its span, a line of the log, and perhaps
+//! one of the audit log.
 
 use std::net::IpAddr;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::{Duration, Instant};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::time::{Duration, Instant, SystemTime};
 
-use actix_web::body::{BodySize, BoxBody, EitherBody, MessageBody};
+use actix_web::body::{BodySize, BoxBody, MessageBody};
 use actix_web::dev::{Service, ServiceRequest, ServiceResponse};
+use actix_web::http::Method;
 use actix_web::http::header::{CONTENT_ENCODING, CONTENT_LENGTH, HeaderName, HeaderValue};
-use actix_web::{Error, HttpMessage, web};
+use actix_web::{Error, HttpMessage, HttpRequest, web};
 use tracing::Span;
 
+use crate::audit::{Line, milliseconds, rfc3339};
+use crate::cors::Cors;
 use crate::edge::Edge;
+use crate::guard::Asked;
 use crate::problem::Problem;
+use crate::routes::Access;
+use crate::slow::Noted;
 use crate::trace::{Ids, REQUEST_ID, TRACE_TARGET, TraceParent, Tracer};
 
 /// How long a query may take before it is slow, when nothing else is chosen.
@@ -26,17 +33,33 @@ pub(crate) struct Observer {
     slow_after: Option<Duration>,
 }
 
-/// The name of the key that a request was admitted by: an extension of the request, for the log.
-#[derive(Debug, Clone)]
-pub(crate) struct KeyName(pub(crate) String);
-
-/// What is known of a request from its beginning: an extension of it.
+/// What is known of a request by those who answer it: an extension of it.
 #[derive(Debug)]
 pub(crate) struct Seen {
     id: Box<str>,
     /// What the spans of its parts are in; disabled if nobody collects spans.
     span: Span,
+    /// Bytes of the body, as they came.
     received: AtomicUsize,
+    /// When a thread of the engine began with it.
+    begun: OnceLock<Instant>,
+    /// What was searched for, until it is known whether that was slow.
+    searched: Mutex<Option<Box<Noted>>>,
+}
+
+/// A request, from its beginning to its end.
+struct Watch {
+    edge: Option<web::Data<Edge>>,
+    started: Instant,
+    time: SystemTime,
+    method: Method,
+    path: String,
+    client: Option<IpAddr>,
+    origin: Option<HeaderValue>,
+    /// The length of its body, as its head says.
+    declared: Option<usize>,
+    seen: Arc<Seen>,
+    trace: u128,
 }
 
 impl Observer {
@@ -52,17 +75,15 @@ impl Observer {
     }
 
     /// Begins to watch a request; gives the number of its trace too.
-    fn begin(&self, request: &ServiceRequest) -> (Arc<Seen>, u128) {
+    fn begin(&self, request: &HttpRequest) -> (Arc<Seen>, u128) {
         let id = self.ids.of_request(request.headers());
         let parent = TraceParent::of(request.headers());
         let span = self.tracer.map_or_else(Span::none, |_| root_span(&id, request));
         let joined = self.tracer.and_then(|tracer| (tracer.join)(&span, parent.as_ref()));
         let trace = joined.or(parent.map(|parent| parent.trace)).unwrap_or_else(|| self.ids.draw());
-        (Arc::new(Seen { id, span, received: AtomicUsize::new(0) }), trace)
+        (Arc::new(Seen::new(id, span)), trace)
     }
-}
 
-impl Observer {
     /// What the span of a request says at its end.
     fn end(&self, seen: &Seen, method: &str, route: Option<&str>, status: u16) {
         let Some(tracer) = self.tracer else { return };
@@ -80,18 +101,43 @@ impl Observer {
 impl Default for Seen {
     /// Of a request that is not watched.
     fn default() -> Seen {
-        Seen { id: Box::from("none"), span: Span::none(), received: AtomicUsize::new(0) }
+        Seen::new(Box::from("none"), Span::none())
     }
 }
 
 impl Seen {
+    fn new(id: Box<str>, span: Span) -> Seen {
+        let (received, begun, searched) = (AtomicUsize::new(0), OnceLock::new(), Mutex::default());
+        Seen { id, span, received, begun, searched }
+    }
+
+    /// What is known of a request.
+    pub(crate) fn of(request: &HttpRequest) -> Arc<Seen> {
+        request.extensions().get::<Arc<Seen>>().cloned().unwrap_or_default()
+    }
+
     pub(crate) fn id(&self) -> &str {
         &self.id
     }
 
-    /// Notes how many bytes its body has.
+    /// Counts bytes of its body.
     pub(crate) fn received(&self, bytes: usize) {
-        self.received.store(bytes, Ordering::Relaxed);
+        self.received.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    /// A thread of the engine begins with it, or with another part of it; gives when that was first.
+    pub(crate) fn begin(&self) -> Instant {
+        *self.begun.get_or_init(Instant::now)
+    }
+
+    /// Keeps what was searched for.
+    pub(crate) fn note(&self, noted: Noted) {
+        *self.searched.lock().unwrap_or_else(PoisonError::into_inner) = Some(Box::new(noted));
+    }
+
+    /// What was searched for, once.
+    pub(crate) fn noted(&self) -> Option<Box<Noted>> {
+        self.searched.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 
     /// While its body is received.
@@ -115,7 +161,7 @@ pub(crate) fn encoding() -> Span {
     tracing::info_span!(target: TRACE_TARGET, "encode")
 }
 
-fn root_span(id: &str, request: &ServiceRequest) -> Span {
+fn root_span(id: &str, request: &HttpRequest) -> Span {
     tracing::info_span!(
         target: TRACE_TARGET,
         parent: None,
@@ -131,7 +177,7 @@ fn root_span(id: &str, request: &ServiceRequest) -> Span {
 }
 
 /// What the log says of a request.
-struct Line<'a> {
+struct LogLine<'a> {
     id: &'a str,
     method: &'a str,
     route: Option<&'a str>,
@@ -169,7 +215,7 @@ macro_rules! log {
     };
 }
 
-impl Line<'_> {
+impl LogLine<'_> {
     fn log(&self) {
         match self.status {
             500 => log!(error, self),
@@ -179,80 +225,137 @@ impl Line<'_> {
     }
 }
 
-/// Watches a request from the outside: gives it an id, measures it and logs it.
+/// Watches a request from the outside: names it, measures it, and tells of it.
 pub(crate) fn watched<S, B>(
     request: ServiceRequest,
     service: &S,
-) -> impl Future<Output = Result<ServiceResponse<EitherBody<B>>, Error>> + use<S, B>
+) -> impl Future<Output = Result<ServiceResponse<BoxBody>, Error>> + use<S, B>
 where
     S: Service<ServiceRequest, Response = ServiceResponse<B>, Error = Error>,
     S::Future: 'static,
     B: MessageBody + 'static,
 {
-    let started = Instant::now();
-    let edge = request.app_data::<web::Data<Edge>>().cloned();
-    let begun = edge.as_ref().map(|edge| edge.observer().begin(&request));
-    let (seen, trace) = begun.unwrap_or_default();
-    request.extensions_mut().insert(Arc::clone(&seen));
-    let in_flight = edge.as_ref().map(|edge| edge.metrics().begin());
-    let (method, path) = (request.method().clone(), request.path().to_owned());
-    let client = request.peer_addr().map(|address| address.ip());
-    let declared = request.headers().get(CONTENT_LENGTH).and_then(|value| value.to_str().ok()?.parse().ok());
-    let response = service.call(request);
+    let watch = Watch::new(request.request());
+    let in_flight = watch.edge.as_ref().map(|edge| edge.metrics().begin());
+    let preflight = watch.origin.as_ref().and_then(|_| Cors::preflight(request.request()));
+    let response = match preflight {
+        Some(answer) => Err(request.into_response(answer)),
+        None => Ok(service.call(request)),
+    };
     async move {
-        let response = response.await.map(|response| identified(response, &seen));
-        let took = started.elapsed();
-        drop(in_flight);
-        let (status, pattern) = match &response {
-            Ok(response) => (response.status().as_u16(), response.request().match_pattern()),
-            Err(error) => (error.as_response_error().status_code().as_u16(), None),
+        let response = match response {
+            Ok(response) => response.await.map(ServiceResponse::map_into_boxed_body),
+            Err(preflight) => Ok(preflight),
         };
-        let head = response.as_ref().ok().map(ServiceResponse::response);
-        let kept = head.map(|head| head.extensions());
+        let response = response.map(|response| identified(response, &watch.seen));
+        drop(in_flight);
+        watch.tell(&response);
+        response.map(|response| watch.marked(response))
+    }
+}
+
+impl Watch {
+    fn new(request: &HttpRequest) -> Watch {
+        let edge = request.app_data::<web::Data<Edge>>().cloned();
+        let (seen, trace) = edge.as_ref().map(|edge| edge.observer().begin(request)).unwrap_or_default();
+        request.extensions_mut().insert(Arc::clone(&seen));
+        let length = request.headers().get(CONTENT_LENGTH);
+        Watch {
+            started: Instant::now(),
+            time: SystemTime::now(),
+            method: request.method().clone(),
+            path: request.path().to_owned(),
+            client: request.peer_addr().map(|address| address.ip()),
+            origin: edge.as_ref().and_then(|edge| edge.cors().origin(request)),
+            declared: length.and_then(|value| value.to_str().ok()?.parse().ok()),
+            edge,
+            seen,
+            trace,
+        }
+    }
+
+    /// Tells of it wherever that is wanted.
+    fn tell(&self, response: &Result<ServiceResponse, Error>) {
+        let took = self.started.elapsed();
+        let status = match response {
+            Ok(response) => response.status().as_u16(),
+            Err(error) => error.as_response_error().status_code().as_u16(),
+        };
+        let answered = response.as_ref().ok();
+        let kept = answered.map(|response| response.response().extensions());
         let refusal = kept.as_ref().and_then(|kept| kept.get::<Problem>());
-        let known = edge.as_ref().map(|edge| edge.metrics());
-        let route = known.and_then(|metrics| metrics.endpoint(pattern.as_deref()?));
-        if let Some(metrics) = known {
-            metrics.end(&method, route, status, took, refusal.map(Problem::code));
+        let left = answered.map(|response| response.request().extensions());
+        let asked = left.as_ref().and_then(|left| left.get::<Asked>());
+        let pattern = answered.and_then(|response| response.request().match_pattern());
+        let mut route = None;
+        if let Some(edge) = &self.edge {
+            route = pattern.and_then(|pattern| edge.metrics().endpoint(&pattern));
+            edge.metrics().end(&self.method, route, status, took, refusal.map(Problem::code));
+            edge.observer().end(&self.seen, self.method.as_str(), route, status);
+            if let Some(asked) = asked.filter(|asked| is_audited(asked)) {
+                self.audit(edge, asked, route, status, took);
+            }
         }
-        let asked = response.as_ref().ok().map(|response| response.request().extensions());
-        let received = seen.received.load(Ordering::Relaxed);
-        if let Some(edge) = &edge {
-            edge.observer().end(&seen, method.as_str(), route, status);
-        }
-        let line = Line {
-            id: &seen.id,
-            method: method.as_str(),
+        let received = self.seen.received.load(Ordering::Relaxed);
+        let line = LogLine {
+            id: &self.seen.id,
+            method: self.method.as_str(),
             route,
-            path: &path,
+            path: &self.path,
             status,
             took,
-            client,
-            key: asked.as_ref().and_then(|asked| asked.get::<KeyName>()).map(|key| key.0.as_str()),
-            bytes_in: if received > 0 { received } else { declared.unwrap_or(0) },
-            bytes_out: head.and_then(|head| length(head.body().size())),
-            trace,
+            client: self.client,
+            key: asked.and_then(|asked| asked.caller.name()),
+            bytes_in: if received > 0 { received } else { self.declared.unwrap_or(0) },
+            bytes_out: answered.and_then(|response| length(response.response().body().size())),
+            trace: self.trace,
             refusal,
         };
         line.log();
-        drop((kept, asked));
+    }
+
+    fn audit(&self, edge: &Edge, asked: &Asked, route: Option<&str>, status: u16, took: Duration) {
+        let Some(audit) = edge.audit() else { return };
+        audit.write(&Line {
+            time: rfc3339(self.time),
+            request_id: &self.seen.id,
+            key: asked.caller.name(),
+            client: self.client,
+            method: self.method.as_str(),
+            route,
+            collection: asked.collection.as_deref(),
+            status,
+            milliseconds: milliseconds(took),
+        });
+    }
+
+    /// The answer with the name of its request, and with what browsers want to know.
+    fn marked(self, mut response: ServiceResponse) -> ServiceResponse {
+        if let Ok(id) = HeaderValue::from_str(&self.seen.id) {
+            response.headers_mut().insert(HeaderName::from_static(REQUEST_ID), id);
+        }
+        if let Some(edge) = &self.edge {
+            edge.cors().mark(self.origin, response.headers_mut());
+        }
         response
     }
 }
 
-/// The answer with the id of its request, which a refusal names in its body too.
-fn identified<B: MessageBody>(response: ServiceResponse<B>, seen: &Seen) -> ServiceResponse<EitherBody<B>> {
-    let refusal = response.response().extensions().get::<Problem>().cloned();
-    // A body that was compressed on its way says what it said before.
-    let refusal = refusal.filter(|_| !response.headers().contains_key(CONTENT_ENCODING));
-    let mut response = response.map_body(|_, body| match refusal {
-        Some(problem) => EitherBody::right(BoxBody::new(problem.body(Some(&seen.id)))),
-        None => EitherBody::left(body),
-    });
-    if let Ok(id) = HeaderValue::from_str(&seen.id) {
-        response.headers_mut().insert(HeaderName::from_static(REQUEST_ID), id);
+fn is_audited(asked: &Asked) -> bool {
+    asked.is_refused || asked.access >= Access::Write
+}
+
+/// A refusal names its request in its body too.
+fn identified(response: ServiceResponse, seen: &Seen) -> ServiceResponse {
+    let refusal =
+        response.response().extensions().get::<Problem>().map(|problem| problem.body(Some(&seen.id)));
+    match refusal {
+        // A body that was compressed on its way says what it said before.
+        Some(body) if !response.headers().contains_key(CONTENT_ENCODING) => {
+            response.map_body(|_, _| BoxBody::new(body))
+        }
+        Some(_) | None => response,
     }
-    response
 }
 
 /// The length of a body, if it is known before it is sent.

@@ -7,24 +7,29 @@ use actix_web::web;
 use crate::errors::{INVALID_VALUE, UNKNOWN_PARAMETER};
 use crate::problem::Problem;
 
-/// Allows the parameter `wait` to be `false`: the work may become a job.
+/// Allows the parameter `wait` to make the work a job.
 pub(crate) const WAIT_OR_NOT: &str = "wait?";
+
+/// The time that a request has, which every path takes.
+pub(crate) const TIMEOUT: &str = "timeout";
 
 /// The parameters of one request.
 #[derive(Debug)]
 pub(crate) struct Parameters(Vec<(String, String)>);
 
 impl Parameters {
-    /// Reads a query string that may have the parameters `allowed`. `wait` may be `false` where it is allowed as
-    /// [`WAIT_OR_NOT`].
+    /// Reads a query string that may have the parameters `allowed`, and `timeout`. Only where `wait` is allowed as
+    /// [`WAIT_OR_NOT`] does `false` make a difference.
     pub(crate) fn parse(text: &str, allowed: &[&str]) -> Result<Parameters, Problem> {
         let pairs = web::Query::<Vec<(String, String)>>::from_query(text)
             .map_err(|error| Problem::new(INVALID_VALUE, format!("the query string: {error}")))?
             .into_inner();
         for (place, (name, _)) in pairs.iter().enumerate() {
             let names: Vec<&str> = allowed.iter().map(|name| name.trim_end_matches('?')).collect();
-            if !names.contains(&name.as_str()) {
-                let known = if names.is_empty() { "none".to_owned() } else { names.join(", ") };
+            let is_ordering = name == "ordering" && names.contains(&"wait");
+            if name != TIMEOUT && !names.contains(&name.as_str()) && !is_ordering {
+                let others = names.iter().filter(|known| **known != TIMEOUT);
+                let known = others.copied().chain([TIMEOUT]).collect::<Vec<_>>().join(", ");
                 let detail = format!("the parameter `{name}` is not known here, wanted {known}");
                 return Err(Problem::new(UNKNOWN_PARAMETER, detail).in_parameter(name).wanted(known));
             }
@@ -34,15 +39,21 @@ impl Parameters {
             }
         }
         let parameters = Parameters(pairs);
+        // Whatever is asked for is given: the writes of a collection are made one after the other.
+        if let Some(found) = parameters.text("ordering")
+            && !["weak", "medium", "strong"].contains(&found)
+        {
+            return Err(parameters.refused("ordering", found, "weak, medium or strong"));
+        }
         match parameters.text("wait") {
             None | Some("true") => Ok(parameters),
             Some("false") if allowed.contains(&WAIT_OR_NOT) => Ok(parameters),
             Some(found) if allowed.contains(&WAIT_OR_NOT) => {
                 Err(parameters.refused("wait", found, "true or false"))
             }
-            Some(found) => {
-                Err(parameters.refused("wait", found, "true: a write is answered when it is on disk"))
-            }
+            // More than is asked for: a write is answered when it is on disk, and says so.
+            Some("false") => Ok(parameters),
+            Some(found) => Err(parameters.refused("wait", found, "true or false")),
         }
     }
 

@@ -1,15 +1,20 @@
 //! Points: written, read by id, counted, deleted.
 
 use actix_web::HttpResponse;
-use dehub_index::{BATCH_POINTS_MAX, HubRule, Point, PointAlarm, PointInput, Receipt, Snapshot};
+use dehub_index::{BATCH_POINTS_MAX, Collection, HubRule, Point, PointAlarm, PointInput, Receipt, Snapshot};
 use dehub_vector::PointId;
 use serde::Serialize;
 use serde_json::Value;
 
+use crate::bodies::{DeletedIds, PointRows};
 use crate::call::{Call, Task};
 use crate::decode::{self, Fields, Place};
-use crate::errors::{self, BATCH_TOO_LARGE, EMPTY_BATCH, INTERNAL, INVALID_ID, LENGTHS_DIFFER, Written};
+use crate::errors::{self, BATCH_TOO_LARGE, EMPTY_BATCH, INVALID_ID, LENGTHS_DIFFER, Written};
+use crate::filter::filter;
 use crate::problem::Problem;
+use crate::selectors::{Chosen, ids_of};
+
+pub(crate) use crate::selectors::{Parts, Selection};
 
 /// What a write did. It is on disk.
 #[derive(Serialize)]
@@ -22,6 +27,9 @@ pub(crate) struct WriteReply {
     replaced: Option<usize>,
     #[serde(skip_serializing_if = "Option::is_none")]
     deleted: Option<usize>,
+    /// Points whose payloads were changed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    changed: Option<usize>,
     /// The points that are hubs, if that was asked for.
     #[serde(skip_serializing_if = "Option::is_none")]
     alarms: Option<Vec<AlarmReply>>,
@@ -49,21 +57,37 @@ impl WriteReply {
         WriteReply {
             added: Some(receipt.added),
             replaced: Some(receipt.replaced),
-            deleted: None,
+            deleted: (receipt.deleted > 0).then_some(receipt.deleted),
             ..WriteReply::deleted(receipt)
         }
     }
 
     pub(crate) fn deleted(receipt: &Receipt) -> WriteReply {
+        WriteReply { deleted: Some(receipt.deleted), ..WriteReply::done(receipt.sequence) }
+    }
+
+    pub(crate) fn changed(sequence: u64, changed: usize) -> WriteReply {
+        WriteReply { changed: Some(changed), ..WriteReply::done(sequence) }
+    }
+
+    /// Of a write that counts nothing.
+    pub(crate) fn done(sequence: u64) -> WriteReply {
         WriteReply {
-            operation_id: receipt.sequence,
+            operation_id: sequence,
             status: "completed",
             added: None,
             replaced: None,
-            deleted: Some(receipt.deleted),
+            deleted: None,
+            changed: None,
             alarms: None,
             quarantined: None,
         }
+    }
+
+    /// The same, with the points that are held, if new points are tested.
+    pub(crate) fn with_held(self, held: Option<Vec<PointAlarm>>) -> WriteReply {
+        let listed = |held: Vec<PointAlarm>| held.into_iter().map(AlarmReply::new).collect();
+        WriteReply { quarantined: held.map(listed), ..self }
     }
 
     pub(crate) fn added(receipt: &Receipt) -> WriteReply {
@@ -79,50 +103,6 @@ pub(crate) struct PointReply {
     parts: Parts,
 }
 
-/// The parts of a point that an answer has only if they were asked for.
-#[derive(Serialize, Default)]
-pub(crate) struct Parts {
-    /// With the payload; `null` if the point has none.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    payload: Option<Value>,
-    /// With the payload, if the point has a text.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    text: Option<String>,
-    /// As stored: of length one under cosine.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    vector: Option<Vec<f32>>,
-}
-
-/// Which parts of a point to answer with.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Selection {
-    pub(crate) payload: bool,
-    pub(crate) vector: bool,
-}
-
-impl Selection {
-    /// Reads `with_payload` and `with_vector`; the latter is false unless given.
-    pub(crate) fn read(fields: &mut Fields<'_>, payload: bool) -> Result<Selection, Problem> {
-        Ok(Selection {
-            payload: fields.optional("with_payload", decode::flag)?.unwrap_or(payload),
-            vector: fields.optional("with_vector", decode::flag)?.unwrap_or(false),
-        })
-    }
-
-    /// The parts of a point that are asked for.
-    pub(crate) fn parts(self, snapshot: &Snapshot, row: u32, point: &mut Point) -> Result<Parts, Problem> {
-        let mut parts = Parts::default();
-        if self.payload {
-            let stored = point.payload.as_ref().map(|payload| serde_json::from_str(payload.as_json()));
-            let unreadable = |error| Problem::new(INTERNAL, format!("a stored payload is not JSON: {error}"));
-            parts.payload = Some(stored.transpose().map_err(unreadable)?.unwrap_or(Value::Null));
-            parts.text = point.text.take();
-        }
-        parts.vector = self.vector.then(|| snapshot.vector(row).to_vec());
-        Ok(parts)
-    }
-}
-
 #[derive(Serialize)]
 struct Counted {
     count: usize,
@@ -130,21 +110,33 @@ struct Counted {
 
 /// `PUT /collections/{collection}/points`
 pub(crate) async fn upsert(call: Call) -> HttpResponse {
-    call.answer_body(&["wait"], |task, body| {
+    call.answer_rows::<PointRows, _>(&["wait"], |task, body| {
         let collection = task.collection()?;
-        let (points, rule, written) = inputs(body)?;
-        let done = collection.upsert_watched(&points, rule.as_ref());
-        let done = done.map_err(|error| errors::write(&error, &written))?;
+        let reply = perform_upsert(&collection, &inputs(body, Place::Body)?)?;
         task.build_graph_if_due(&collection)?;
-        let listed = |alarms: Vec<PointAlarm>| alarms.into_iter().map(AlarmReply::new).collect();
-        task.reply(&WriteReply {
-            deleted: (done.receipt.deleted > 0).then_some(done.receipt.deleted),
-            alarms: rule.is_some().then(|| listed(done.alarms)),
-            quarantined: collection.snapshot().quarantine_rule().is_some().then(|| listed(done.held)),
-            ..WriteReply::upserted(&done.receipt)
-        })
+        task.reply(&reply)
     })
     .await
+}
+
+/// Points to write, the rule to tell hubs by, and where in the body the points are.
+pub(crate) struct Upsert {
+    points: Vec<PointInput>,
+    rule: Option<HubRule>,
+    written: Written<'static>,
+}
+
+pub(crate) fn perform_upsert(collection: &Collection, upsert: &Upsert) -> Result<WriteReply, Problem> {
+    let Upsert { points, rule, written } = upsert;
+    let done = collection.upsert_watched(points, rule.as_ref());
+    let done = done.map_err(|error| errors::write(&error, written))?;
+    let listed = |alarms: Vec<PointAlarm>| alarms.into_iter().map(AlarmReply::new).collect();
+    Ok(WriteReply {
+        deleted: (done.receipt.deleted > 0).then_some(done.receipt.deleted),
+        alarms: rule.is_some().then(|| listed(done.alarms)),
+        quarantined: collection.snapshot().quarantine_rule().is_some().then(|| listed(done.held)),
+        ..WriteReply::upserted(&done.receipt)
+    })
 }
 
 /// `POST /collections/{collection}/points`
@@ -155,7 +147,7 @@ pub(crate) async fn retrieve(call: Call) -> HttpResponse {
         let ids = fields.required("ids", ids)?;
         let selection = Selection::read(&mut fields, true)?;
         fields.finish()?;
-        task.reply(&found(&snapshot, &ids, selection)?)
+        task.reply(&found(&snapshot, &ids, &selection)?)
     })
     .await
 }
@@ -165,8 +157,7 @@ pub(crate) async fn get(call: Call) -> HttpResponse {
     call.answer(&["id_type"], |task| {
         let snapshot = task.collection()?.snapshot();
         let id = id_in_path(&task)?;
-        let both = Selection { payload: true, vector: true };
-        match found(&snapshot, std::slice::from_ref(&id), both)?.pop() {
+        match found(&snapshot, std::slice::from_ref(&id), &Selection::ALL)?.pop() {
             Some(point) => task.reply(&point),
             None => Err(errors::unknown_point(&id)),
         }
@@ -176,12 +167,18 @@ pub(crate) async fn get(call: Call) -> HttpResponse {
 
 /// `POST /collections/{collection}/points/count`
 pub(crate) async fn count(call: Call) -> HttpResponse {
-    call.answer_optional_body(&[], |task, body| {
+    call.answer_optional_body(&["timeout"], |task, body| {
         let mut fields = Fields::new(body, Place::Body)?;
         // The count is always exact, which serves those who do not need it to be as well.
         fields.optional("exact", decode::flag)?;
+        let filter = fields.optional("filter", filter)?.flatten();
         fields.finish()?;
-        let count = task.collection()?.snapshot().len();
+        let snapshot = task.collection()?.snapshot();
+        let scope = snapshot.scope().until(task.deadline()?);
+        let count = match filter {
+            None => snapshot.len(),
+            Some(filter) => filter.within(&snapshot, &scope).map_err(|error| errors::listing(&error))?.len(),
+        };
         task.reply(&Counted { count })
     })
     .await
@@ -189,20 +186,47 @@ pub(crate) async fn count(call: Call) -> HttpResponse {
 
 /// `POST /collections/{collection}/points/delete`
 pub(crate) async fn delete(call: Call) -> HttpResponse {
-    call.answer_body(&["wait"], |task, body| {
+    call.answer_rows::<DeletedIds, _>(&["wait"], |task, body| {
         let collection = task.collection()?;
         let mut fields = Fields::new(body, Place::Body)?;
-        let ids = fields.required("points", ids)?;
+        let chosen = Chosen::read(&mut fields, Place::Body)?;
         fields.finish()?;
-        let receipt = collection.delete(&ids).map_err(|error| errors::write(&error, &Written::Ids))?;
+        let reply = perform_delete(&task, &collection, &chosen)?;
         task.build_graph_if_due(&collection)?;
-        task.reply(&WriteReply::deleted(&receipt))
+        task.reply(&reply)
     })
     .await
 }
 
+/// Deletes the points that are chosen: of a list, in one commit; of a filter, in commits of [`BATCH_POINTS_MAX`].
+pub(crate) fn perform_delete(
+    task: &Task,
+    collection: &Collection,
+    chosen: &Chosen,
+) -> Result<WriteReply, Problem> {
+    let write =
+        |ids: &[PointId]| collection.delete(ids).map_err(|error| errors::write(&error, &Written::Ids));
+    match chosen {
+        Chosen::Ids(ids) => Ok(WriteReply::deleted(&write(ids)?)),
+        Chosen::Filter(filter) => {
+            let snapshot = collection.snapshot();
+            let ids = ids_of(&snapshot, &snapshot.scope().until(task.deadline()?), filter)?;
+            let none = Receipt { sequence: snapshot.sequence(), added: 0, replaced: 0, deleted: 0 };
+            let all = ids.chunks(BATCH_POINTS_MAX).try_fold(none, |before, ids| {
+                let receipt = write(ids)?;
+                Ok::<_, Problem>(Receipt { deleted: before.deleted + receipt.deleted, ..receipt })
+            })?;
+            Ok(WriteReply::deleted(&all))
+        }
+    }
+}
+
 /// The points that exist among `ids`, in that order.
-fn found(snapshot: &Snapshot, ids: &[PointId], selection: Selection) -> Result<Vec<PointReply>, Problem> {
+pub(crate) fn found(
+    snapshot: &Snapshot,
+    ids: &[PointId],
+    selection: &Selection,
+) -> Result<Vec<PointReply>, Problem> {
     let find = |id| snapshot.find(id).map_err(|error| errors::read(&error)).transpose();
     let rows = ids.iter().filter_map(find).collect::<Result<Vec<u32>, _>>()?;
     let points = snapshot.points(&rows).map_err(|error| errors::read(&error))?;
@@ -225,15 +249,15 @@ pub(crate) fn rule(value: Value, place: Place<'_>) -> Result<HubRule, Problem> {
     Ok(HubRule { correction, rate })
 }
 
-/// The points of an upsert, the rule to tell hubs by, and where in the body the points are.
-fn inputs(body: Value) -> Result<(Vec<PointInput>, Option<HubRule>, Written<'static>), Problem> {
-    let mut fields = Fields::new(body, Place::Body)?;
+/// Reads the points of an upsert, one by one or as lists.
+pub(crate) fn inputs(value: Value, place: Place<'_>) -> Result<Upsert, Problem> {
+    let mut fields = Fields::new(value, place)?;
     let (points, written) = match (fields.has("points"), fields.has("batch")) {
         (true, false) => (fields.required("points", points)?, Written::Points),
         (false, true) => (fields.required("batch", batch)?, Written::Batch),
         (true, true) => {
             let detail = "the body has both `points` and `batch`, wanted one of them";
-            return Err(Problem::new(errors::INVALID_VALUE, detail).at("/batch"));
+            return Err(Problem::new(errors::INVALID_VALUE, detail).at(place.field("batch")));
         }
         (false, false) => {
             return Err(fields.missing(
@@ -241,24 +265,26 @@ fn inputs(body: Value) -> Result<(Vec<PointInput>, Option<HubRule>, Written<'sta
             ));
         }
     };
-    let alarm = fields.optional("alarm", rule)?;
+    let rule = fields.optional("alarm", rule)?;
     fields.finish()?;
-    Ok((points, alarm, written))
+    Ok(Upsert { points, rule, written })
 }
 
 fn points(value: Value, place: Place<'_>) -> Result<Vec<PointInput>, Problem> {
-    let points = decode::list(value, place, |value, place| {
-        let mut fields = Fields::new(value, place)?;
-        let point = PointInput {
-            id: fields.required("id", decode::id)?,
-            vector: fields.required("vector", decode::vector)?,
-            payload: fields.optional("payload", decode::payload)?,
-            text: fields.optional("text", decode::string)?,
-        };
-        fields.finish()?;
-        Ok(point)
-    })?;
-    not_empty(points, place)
+    not_empty(decode::list(value, place, point)?, place)
+}
+
+/// Reads `{"id", "vector", "payload", "text"}`.
+pub(crate) fn point(value: Value, place: Place<'_>) -> Result<PointInput, Problem> {
+    let mut fields = Fields::new(value, place)?;
+    let point = PointInput {
+        id: fields.required("id", decode::id)?,
+        vector: fields.required("vector", decode::vector)?,
+        payload: fields.optional("payload", decode::payload)?,
+        text: fields.optional("text", decode::string)?,
+    };
+    fields.finish()?;
+    Ok(point)
 }
 
 fn batch(value: Value, place: Place<'_>) -> Result<Vec<PointInput>, Problem> {
@@ -323,7 +349,7 @@ pub(crate) fn ids(value: Value, place: Place<'_>) -> Result<Vec<PointId>, Proble
 }
 
 /// The id in a path: digits are a number unless `id_type` says otherwise.
-fn id_in_path(task: &Task) -> Result<PointId, Problem> {
+pub(crate) fn id_in_path(task: &Task) -> Result<PointId, Problem> {
     let text = task.segment("id");
     let id = match task.parameters.text("id_type") {
         None => PointId::parse(text),

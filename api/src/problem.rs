@@ -39,6 +39,10 @@ pub(crate) struct Problem {
     fault: Option<Box<Fault>>,
     retry_after_seconds: Option<u32>,
     allow: Option<Box<str>>,
+    /// The rows of the body that were stored before.
+    stored: usize,
+    /// Whether 401 has to say how a key is sent.
+    is_unauthenticated: bool,
     /// The numbers a refusal follows from.
     verdict: Option<Box<Value>>,
 }
@@ -57,20 +61,25 @@ struct Fault {
     wanted: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     found: Option<String>,
+    /// The line of a body of lines, from 1.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    line: Option<u64>,
 }
 
-/// The members of the response.
+/// The members of the response. The detail comes first: Qdrant's client shows no more than 200 bytes of an error.
 #[derive(Serialize)]
 struct Members<'a> {
-    r#type: String,
-    title: &'a str,
-    status: u16,
     detail: &'a str,
     code: &'a str,
+    status: u16,
+    r#type: String,
+    title: &'a str,
     /// The request that was refused, by its id.
     #[serde(skip_serializing_if = "Option::is_none")]
     instance: Option<String>,
     errors: Vec<&'a Fault>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    stored: Option<usize>,
     #[serde(skip_serializing_if = "Option::is_none")]
     verdict: Option<&'a Value>,
 }
@@ -78,7 +87,17 @@ struct Members<'a> {
 impl Problem {
     pub(crate) fn new(code: Code, detail: impl Into<String>) -> Problem {
         let (status, detail) = (code.status, detail.into());
-        Problem { code, status, detail, fault: None, retry_after_seconds: None, allow: None, verdict: None }
+        Problem {
+            code,
+            status,
+            detail,
+            fault: None,
+            retry_after_seconds: None,
+            allow: None,
+            stored: 0,
+            is_unauthenticated: false,
+            verdict: None,
+        }
     }
 
     /// Says where in the body.
@@ -105,9 +124,52 @@ impl Problem {
         self
     }
 
+    /// Says on which line, from 1.
+    pub(crate) fn line(mut self, line: u64) -> Problem {
+        self.fault_mut().line = Some(line);
+        self
+    }
+
+    /// The same, in words too.
+    pub(crate) fn on_line(mut self, line: u64) -> Problem {
+        self.detail = format!("line {line}: {}", self.detail);
+        if let Some(fault) = &mut self.fault {
+            fault.reason.clone_from(&self.detail);
+        }
+        self.line(line)
+    }
+
+    /// The row of the body it is about, from 0, as its pointer says.
+    pub(crate) fn row(&self) -> Option<u64> {
+        let pointer = self.fault.as_ref()?.pointer.as_ref()?;
+        pointer.strip_prefix("/rows/")?.split('/').next()?.parse().ok()
+    }
+
+    /// Says how many rows of the body were stored all the same, before it.
+    pub(crate) fn stored(mut self, rows: usize) -> Problem {
+        if rows > 0 {
+            self.detail = format!("{} (the {rows} rows before are stored)", self.detail);
+        }
+        self.stored = rows;
+        self
+    }
+
     /// The request is well addressed, but names something that is not there: 422 in place of 404.
     pub(crate) fn unprocessable(mut self) -> Problem {
         self.status = 422;
+        self
+    }
+
+    /// The same, if it is that a name leads nowhere.
+    pub(crate) fn unprocessable_if_unknown(self) -> Problem {
+        if self.status == 404 { self.unprocessable() } else { self }
+    }
+
+    /// The body that it is about is a part of another one, at this pointer; `note` says what became of the rest.
+    pub(crate) fn below(mut self, pointer: &str, note: &str) -> Problem {
+        self.detail = format!("`{pointer}`: {}; {note}", self.detail);
+        let fault = self.fault_mut();
+        fault.pointer = Some(format!("{pointer}{}", fault.pointer.as_deref().unwrap_or_default()));
         self
     }
 
@@ -119,6 +181,12 @@ impl Problem {
     /// The methods there are, as 405 has to say.
     pub(crate) fn allow(mut self, methods: &str) -> Problem {
         self.allow = Some(methods.into());
+        self
+    }
+
+    /// Says how a key is sent, as 401 has to.
+    pub(crate) fn authenticate(mut self) -> Problem {
+        self.is_unauthenticated = true;
         self
     }
 
@@ -157,13 +225,14 @@ impl Problem {
 
     fn members(&self, request: Option<&str>) -> Members<'_> {
         Members {
-            r#type: format!("urn:dehub:problem:{}", self.code.name),
-            title: self.code.title,
-            status: self.status(),
             detail: &self.detail,
             code: self.code.name,
+            status: self.status(),
+            r#type: format!("urn:dehub:problem:{}", self.code.name),
+            title: self.code.title,
             instance: request.map(|id| format!("urn:dehub:request:{id}")),
             errors: self.fault.iter().map(Box::as_ref).collect(),
+            stored: (self.stored > 0).then_some(self.stored),
             verdict: self.verdict.as_deref(),
         }
     }
@@ -177,6 +246,9 @@ impl Problem {
         }
         if let Some(methods) = &self.allow {
             response.insert_header((header::ALLOW, methods.as_ref()));
+        }
+        if self.is_unauthenticated {
+            response.insert_header((header::WWW_AUTHENTICATE, "Bearer"));
         }
         response.extensions_mut().insert(self.clone());
         response.insert_header((header::CONTENT_TYPE, MEDIA_TYPE)).body(self.body(None))

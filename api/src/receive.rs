@@ -4,99 +4,239 @@
 //! sent everything gets the answer rather than a broken connection.
 
 use std::future::poll_fn;
-use std::pin::pin;
-use std::time::Duration;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use actix_web::HttpRequest;
 use actix_web::body::{BodyStream, MessageBody};
 use actix_web::dev::Payload;
-use actix_web::http::header;
 use actix_web::rt::time::timeout;
 use actix_web::web::Bytes;
 
+use crate::bodies::{Inflater, LineBatch, Lines, Media};
 use crate::edge::{Edge, Share};
-use crate::errors::{BODY_INCOMPLETE, BODY_TIMEOUT, BODY_TOO_LARGE, WRONG_CONTENT_TYPE};
+use crate::errors::{BODY_INCOMPLETE, BODY_TIMEOUT, BODY_TOO_LARGE};
+use crate::multipart::FormFile;
+use crate::observe::Seen;
 use crate::problem::Problem;
-
-/// How long a body may take: the largest one at a megabit a second.
-const BODY_SECONDS_MAX: u64 = 300;
 
 /// A refused body is read to its end if that comes within this many bytes.
 const DRAIN_BYTES_MAX: usize = 256 * 1024 * 1024;
 
-/// A body in memory, and its share of the memory for bodies.
+/// A body in memory, decompressed, and its share of the memory for bodies.
 pub(crate) struct Body {
+    pub(crate) media: Media,
     pub(crate) bytes: Vec<u8>,
     /// Held until the request is answered: what is decoded from a body takes memory as well.
     pub(crate) share: Share,
 }
 
-/// Receives the body of a request that must have one.
-pub(crate) async fn receive(request: &HttpRequest, payload: Payload, edge: &Edge) -> Result<Body, Problem> {
+/// Receives the body of a request that must have one, of one of these types.
+pub(crate) async fn receive(
+    request: &HttpRequest,
+    payload: Payload,
+    edge: &Edge,
+    allowed: &[Media],
+) -> Result<Body, Problem> {
     let limit = edge.body_limit_bytes();
-    let mut body = Body { bytes: Vec::new(), share: edge.body_share() };
-    let mut refusal = is_json(request).err();
-    let mut received = 0;
-    let keep = |chunk: &Bytes| {
-        received += chunk.len();
-        if refusal.is_some() || received > limit {
-            // What was kept is of no use any more.
-            body.bytes = Vec::new();
-        } else if let Err(problem) = body.share.grow(chunk.len()) {
-            refusal = Some(problem);
-        } else {
-            body.bytes.extend_from_slice(chunk);
-        }
-        received <= DRAIN_BYTES_MAX.max(limit)
+    let mut incoming = Incoming::new(request, payload, edge);
+    let headers = request.headers();
+    let known = Media::of(headers, allowed).and_then(|media| Ok((media, Inflater::new(headers)?)));
+    let (media, mut inflater) = match known {
+        Ok(known) => known,
+        Err(problem) => return Err(incoming.refuse(problem).await),
     };
-    let ended = each_chunk(payload, keep).await?;
-    match refusal {
-        Some(problem) => Err(problem),
-        None if received > limit => Err(too_large(limit, received, ended)),
-        None => Ok(body),
+    let mut body = Body { media, bytes: Vec::new(), share: edge.body_share() };
+    while let Some(chunk) = incoming.next().await? {
+        let known = body.bytes.len();
+        let kept = inflater.push(&chunk, limit - known, &mut body.bytes);
+        let kept = kept.and_then(|()| body.share.grow(body.bytes.len() - known));
+        if let Err(problem) = kept {
+            // What was kept is of no use any more.
+            drop(body);
+            let ended = incoming.drain().await?;
+            let is_plain = inflater.is_identity() && incoming.received > limit;
+            return Err(if is_plain { too_large(limit, incoming.received, ended) } else { problem });
+        }
+    }
+    let room = limit - body.bytes.len();
+    inflater.finish(room, &mut body.bytes)?;
+    Ok(body)
+}
+
+/// Receives lines in batches of at most the largest body that is held in memory.
+pub(crate) struct LineStream<'a> {
+    incoming: Incoming,
+    inflater: Inflater,
+    lines: Option<Lines>,
+    share: Share,
+    edge: &'a Edge,
+}
+
+impl<'a> LineStream<'a> {
+    pub(crate) async fn new(
+        request: &HttpRequest,
+        payload: Payload,
+        edge: &'a Edge,
+    ) -> Result<LineStream<'a>, Problem> {
+        let mut incoming = Incoming::new(request, payload, edge);
+        match Inflater::new(request.headers()) {
+            Ok(inflater) => {
+                let lines = Some(Lines::new(edge.body_limit_bytes()));
+                Ok(LineStream { incoming, inflater, lines, share: edge.body_share(), edge })
+            }
+            Err(problem) => Err(incoming.refuse(problem).await),
+        }
+    }
+
+    /// The next batch, and its share of the memory for bodies; `None` after the last one. Each has the time of a body.
+    pub(crate) async fn next(&mut self) -> Result<Option<(LineBatch, Share)>, Problem> {
+        self.incoming.started = Instant::now();
+        let Some(lines) = &mut self.lines else { return Ok(None) };
+        let limit = self.edge.body_limit_bytes();
+        loop {
+            if let Some(batch) = lines.full_batch()? {
+                // What has arrived of the next batch is counted with this one.
+                let share = std::mem::replace(&mut self.share, self.edge.body_share());
+                return Ok(Some((batch, share)));
+            }
+            let known = lines.bytes_mut().len();
+            match self.incoming.next().await? {
+                Some(chunk) => self.inflater.push(&chunk, limit.max(STEP_ROOM), lines.bytes_mut())?,
+                None => {
+                    self.inflater.finish(limit, lines.bytes_mut())?;
+                    break;
+                }
+            }
+            let grown = lines.bytes_mut().len() - known;
+            self.share.grow(grown)?;
+            lines.look(known);
+        }
+        let share = std::mem::replace(&mut self.share, self.edge.body_share());
+        Ok(self.lines.take().map(|lines| (lines.into_rest(), share)))
+    }
+
+    /// Reads what is left, and gives the refusal back.
+    pub(crate) async fn refuse(&mut self, problem: Problem) -> Problem {
+        self.lines = None;
+        self.incoming.refuse(problem).await
     }
 }
 
+/// A chunk of lines may unfold to so much even if bodies may not: it is cut into batches at once.
+const STEP_ROOM: usize = 1024 * 1024;
+
 /// Reads a body that nothing will be done with.
-pub(crate) async fn discard(payload: Payload) {
-    let mut received = 0;
-    let count = |chunk: &Bytes| {
-        received += chunk.len();
-        received <= DRAIN_BYTES_MAX
-    };
+pub(crate) async fn discard(request: &HttpRequest, payload: Payload, edge: &Edge) {
     // Whatever becomes of it, the answer is the same.
-    _ = each_chunk(payload, count).await;
+    _ = Incoming::new(request, payload, edge).drain().await;
 }
 
-/// Shows every chunk to `keep` while it says to go on; tells whether the end was reached.
-async fn each_chunk(payload: Payload, mut keep: impl FnMut(&Bytes) -> bool) -> Result<bool, Problem> {
-    let read = async {
-        let mut stream = pin!(BodyStream::new(payload));
-        loop {
-            match poll_fn(|context| stream.as_mut().poll_next(context)).await {
-                None => return Ok(true),
-                Some(Ok(chunk)) if keep(&chunk) => {}
-                Some(Ok(_)) => return Ok(false),
-                Some(Err(error)) => {
-                    let detail = format!("the body ended before its end: {error}");
-                    return Err(Problem::new(BODY_INCOMPLETE, detail));
+/// Receives the file in a form piece by piece, each at least `piece_bytes` long but the last. Each has the time of a
+/// body.
+pub(crate) struct FileStream {
+    incoming: Incoming,
+    form: Option<FormFile>,
+    piece_bytes: usize,
+}
+
+impl FileStream {
+    pub(crate) async fn new(
+        request: &HttpRequest,
+        payload: Payload,
+        edge: &Edge,
+        piece_bytes: usize,
+    ) -> Result<FileStream, Problem> {
+        let mut incoming = Incoming::new(request, payload, edge);
+        match FormFile::new(request.headers()) {
+            Ok(form) => Ok(FileStream { incoming, form: Some(form), piece_bytes }),
+            Err(problem) => Err(incoming.refuse(problem).await),
+        }
+    }
+
+    /// The next piece; `None` after the last one.
+    pub(crate) async fn next(&mut self) -> Result<Option<Vec<u8>>, Problem> {
+        self.incoming.started = Instant::now();
+        let Some(form) = &mut self.form else { return Ok(None) };
+        let mut piece = Vec::new();
+        while piece.len() < self.piece_bytes {
+            match self.incoming.next().await? {
+                Some(chunk) => form.push(&chunk, &mut piece)?,
+                None => {
+                    self.form.take().map_or(Ok(()), FormFile::finish)?;
+                    break;
                 }
             }
         }
-    };
-    let late = |_| Problem::new(BODY_TIMEOUT, format!("the body did not arrive within {BODY_SECONDS_MAX} s"));
-    timeout(Duration::from_secs(BODY_SECONDS_MAX), read).await.map_err(late)?
+        Ok(Some(piece))
+    }
+
+    /// Reads what is left, and gives the refusal back.
+    pub(crate) async fn refuse(&mut self, problem: Problem) -> Problem {
+        self.incoming.refuse(problem).await
+    }
 }
 
-fn is_json(request: &HttpRequest) -> Result<(), Problem> {
-    let value = request.headers().get(header::CONTENT_TYPE);
-    let found = value.map_or("none", |value| value.to_str().unwrap_or("one that is not text"));
-    let essence = found.split(';').next().unwrap_or_default().trim();
-    if essence.eq_ignore_ascii_case("application/json") {
-        return Ok(());
+/// The chunks of a body as they arrive.
+struct Incoming {
+    stream: Pin<Box<BodyStream<Payload>>>,
+    started: Instant,
+    within: Duration,
+    received: usize,
+    seen: Arc<Seen>,
+}
+
+impl Incoming {
+    fn new(request: &HttpRequest, payload: Payload, edge: &Edge) -> Incoming {
+        Incoming {
+            stream: Box::pin(BodyStream::new(payload)),
+            started: Instant::now(),
+            within: edge.intake().body_time(),
+            received: 0,
+            seen: Seen::of(request),
+        }
     }
-    let detail = format!("the content type is {found}, wanted application/json");
-    Err(Problem::new(WRONG_CONTENT_TYPE, detail).wanted("application/json").found(found))
+
+    /// The next chunk; `None` at the end.
+    async fn next(&mut self) -> Result<Option<Bytes>, Problem> {
+        let left = self.within.saturating_sub(self.started.elapsed());
+        let stream = &mut self.stream;
+        let chunk = timeout(left, poll_fn(|context| stream.as_mut().poll_next(context))).await;
+        let seconds = self.within.as_secs_f64();
+        let late = |_| {
+            let detail = format!("the body did not arrive within {seconds} s");
+            Problem::new(BODY_TIMEOUT, detail).wanted(format_args!("at most {seconds} s"))
+        };
+        match chunk.map_err(late)?.transpose() {
+            Ok(chunk) => {
+                let length = chunk.as_ref().map_or(0, Bytes::len);
+                self.received += length;
+                self.seen.received(length);
+                Ok(chunk)
+            }
+            Err(error) => {
+                let detail = format!("the body ended before its end: {error}");
+                Err(Problem::new(BODY_INCOMPLETE, detail))
+            }
+        }
+    }
+
+    /// Reads what is left; tells whether the end was reached.
+    async fn drain(&mut self) -> Result<bool, Problem> {
+        while self.received <= DRAIN_BYTES_MAX {
+            if self.next().await?.is_none() {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    /// The same; whatever becomes of it, the answer is the refusal.
+    async fn refuse(&mut self, problem: Problem) -> Problem {
+        _ = self.drain().await;
+        problem
+    }
 }
 
 fn too_large(limit: usize, received: usize, ended: bool) -> Problem {

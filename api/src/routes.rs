@@ -1,22 +1,26 @@
 //! The paths, the methods each takes, and who may use them.
 
+use std::rc::Rc;
 use std::sync::Arc;
 
+use actix_web::dev::HttpServiceFactory;
 use actix_web::http::Method;
 use actix_web::{FromRequest, Handler, HttpResponse, Resource, Route, web};
 
 use crate::call::Call;
 use crate::errors::{UNKNOWN_PATH, WRONG_METHOD};
+use crate::guard;
 use crate::problem::Problem;
 use crate::routes::Access::{Manage, Public, Read, Write};
 use crate::{
-    backups, banks, collections, corrections, defaults, health, hubness, jobs, live, metrics, points,
-    quarantine, queries, service, slow,
+    aliases, backups, banks, collections, corrections, defaults, evaluation, facets, health, hubness, jobs,
+    live, maintenance, metrics, missing, neighbours, payload_indexes, payloads, points, priors, quarantine,
+    queries, scroll, service, slow, snapshots, tuning, updates,
 };
 
 /// Who may ask.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Access {
+pub enum Access {
     /// Everybody.
     Public,
     /// Who may read the collection.
@@ -25,6 +29,17 @@ pub(crate) enum Access {
     Write,
     /// Who may make, remove and back up collections, and steer the server.
     Manage,
+}
+
+impl Access {
+    /// What is done with a collection, for a message.
+    pub(crate) fn verb(self) -> &'static str {
+        match self {
+            Public | Read => "read",
+            Write => "write to",
+            Manage => "manage",
+        }
+    }
 }
 
 /// A path, and the methods it takes.
@@ -42,20 +57,30 @@ struct Entry {
 
 /// A method of a path, and who may use it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Listed {
-    pub(crate) method: Method,
-    pub(crate) pattern: &'static str,
-    pub(crate) access: Access,
+pub struct Listed {
+    /// The method.
+    pub method: String,
+    /// The path, with its variable segments in braces.
+    pub pattern: &'static str,
+    /// Who may use it.
+    pub access: Access,
 }
 
 /// Every method of every path.
-pub(crate) fn list() -> Vec<Listed> {
+pub fn list() -> Vec<Listed> {
     let of = |path: Path| {
         let pattern = path.pattern;
-        let listed = move |Entry { method, access, .. }: Entry| Listed { method, pattern, access };
+        let listed =
+            move |Entry { method, access, .. }: Entry| Listed { method: method.to_string(), pattern, access };
         path.entries.into_iter().map(listed)
     };
     table().into_iter().flat_map(of).collect()
+}
+
+/// The patterns of the paths that everybody may use by every method they have.
+pub(crate) fn public() -> Vec<String> {
+    let is_public = |path: &Path| path.entries.iter().all(|entry| entry.access == Public);
+    table().iter().filter(|path| is_public(path)).map(|path| path.pattern.to_owned()).collect()
 }
 
 /// Registers every path.
@@ -67,7 +92,39 @@ pub(crate) fn configure(app: &mut web::ServiceConfig) {
 }
 
 fn table() -> Vec<Path> {
-    [general(), observed(), points(), chosen(), kept(), learned(), fitted()].into_iter().flatten().collect()
+    let all = [
+        named(),
+        general(),
+        observed(),
+        asked(),
+        payloads(),
+        points(),
+        chosen(),
+        kept(),
+        learned(),
+        fitted(),
+        measured(),
+    ];
+    all.into_iter().flatten().collect()
+}
+
+/// Before the paths with a collection: none can be made by the name `aliases`.
+fn named() -> Vec<Path> {
+    vec![
+        path("/aliases", [get(Read, aliases::list)]),
+        path("/collections/aliases", [post(Manage, aliases::change)]),
+        path("/collections/{collection}/aliases", [get(Read, aliases::of_collection)]),
+        path(
+            "/collections/{collection}/snapshots",
+            [get(Manage, snapshots::list), post(Manage, snapshots::create)],
+        ),
+        path("/collections/{collection}/snapshots/recover", [put(Manage, snapshots::recover)]),
+        path("/collections/{collection}/snapshots/upload", [post(Manage, snapshots::upload)]),
+        path(
+            "/collections/{collection}/snapshots/{snapshot}",
+            [delete(Manage, snapshots::remove), get(Manage, snapshots::download)],
+        ),
+    ]
 }
 
 fn general() -> Vec<Path> {
@@ -98,16 +155,49 @@ fn observed() -> Vec<Path> {
     vec![path("/slow-queries", [get(Read, slow::list)])]
 }
 
+fn payloads() -> Vec<Path> {
+    vec![
+        // Before the path with an id.
+        path(
+            "/collections/{collection}/points/payload",
+            [post(Write, payloads::set), put(Write, payloads::overwrite)],
+        ),
+        path("/collections/{collection}/points/payload/clear", [post(Write, payloads::clear)]),
+        path("/collections/{collection}/points/payload/delete", [post(Write, payloads::delete)]),
+        path("/collections/{collection}/points/batch", [post(Write, updates::batch)]),
+        path("/collections/{collection}/points/scroll", [post(Read, scroll::scroll)]),
+        path("/collections/{collection}/facet", [post(Read, facets::facet)]),
+        path("/collections/{collection}/index", [put(Write, payload_indexes::create)]),
+        path("/collections/{collection}/index/{field}", [delete(Write, payload_indexes::delete)]),
+    ]
+}
+
 fn points() -> Vec<Path> {
     vec![
         path("/collections/{collection}/points", [post(Read, points::retrieve), put(Write, points::upsert)]),
         // Before the path with an id. A point with one of these ids is read by POST to `points`.
         path("/collections/{collection}/points/count", [post(Read, points::count)]),
         path("/collections/{collection}/points/delete", [post(Write, points::delete)]),
-        path("/collections/{collection}/points/query", [post(Read, queries::query)]),
-        path("/collections/{collection}/points/search", [post(Read, queries::search)]),
-        path("/collections/{collection}/points/query/batch", [post(Read, queries::query_batch)]),
         path("/collections/{collection}/points/{id}", [get(Read, points::get)]),
+    ]
+}
+
+fn asked() -> Vec<Path> {
+    let of = |path_of, entry| path(path_of, [entry]);
+    vec![
+        of("/collections/{collection}/points/query", post(Read, queries::query)),
+        of("/collections/{collection}/points/query/batch", post(Read, queries::query_batch)),
+        of("/collections/{collection}/points/query/groups", post(Read, queries::query_groups)),
+        of("/collections/{collection}/points/search", post(Read, queries::search)),
+        of("/collections/{collection}/points/search/batch", post(Read, queries::search_batch)),
+        of("/collections/{collection}/points/search/groups", post(Read, queries::search_groups)),
+        of("/collections/{collection}/points/search/matrix/pairs", post(Read, queries::pairs)),
+        of("/collections/{collection}/points/search/matrix/offsets", post(Read, queries::offsets)),
+        of("/collections/{collection}/points/recommend", post(Read, queries::recommend)),
+        of("/collections/{collection}/points/recommend/batch", post(Read, queries::recommend_batch)),
+        of("/collections/{collection}/points/recommend/groups", post(Read, queries::recommend_groups)),
+        of("/collections/{collection}/points/discover", post(Read, queries::discover)),
+        of("/collections/{collection}/points/discover/batch", post(Read, queries::discover_batch)),
     ]
 }
 
@@ -173,6 +263,28 @@ fn fitted() -> Vec<Path> {
     ]
 }
 
+fn measured() -> Vec<Path> {
+    vec![
+        path("/collections/{collection}/priors", [get(Read, priors::list)]),
+        path(
+            "/collections/{collection}/priors/{prior}",
+            [
+                delete(Write, priors::delete),
+                get(Read, priors::describe),
+                post(Read, priors::values),
+                put(Write, priors::set),
+            ],
+        ),
+        path("/collections/{collection}/priors/{prior}/delete", [post(Write, priors::unset)]),
+        path("/collections/{collection}/points/{id}/neighbours", [get(Read, neighbours::neighbours)]),
+        path("/collections/{collection}/evaluate", [post(Read, evaluation::evaluate)]),
+        path("/collections/{collection}/tune", [post(Write, tuning::begin)]),
+        path("/collections/{collection}/build", [post(Manage, maintenance::build)]),
+        path("/collections/{collection}/verify", [post(Manage, maintenance::verify)]),
+        path("/collections/{collection}/compact", [post(Manage, maintenance::compact)]),
+    ]
+}
+
 fn path<const N: usize>(pattern: &'static str, entries: [Entry; N]) -> Path {
     Path { pattern, entries: entries.into() }
 }
@@ -204,24 +316,38 @@ fn delete<F: Handler<A, Output = HttpResponse>, A: FromRequest + 'static>(
 }
 
 impl Path {
-    /// Takes its methods, and refuses all others.
-    fn resource(self) -> Resource {
+    /// Takes its methods, and refuses all others; from who may ask.
+    fn resource(self) -> impl HttpServiceFactory + 'static {
+        let rights = self.entries.iter().map(|entry| (entry.method.clone(), entry.access));
+        let rights: Rc<[(Method, Access)]> = rights.collect();
         let mut methods: Vec<&str> = self.entries.iter().map(|entry| entry.method.as_str()).collect();
         methods.sort_unstable();
         let methods: Arc<str> = methods.join(", ").into();
         let refuse = move |call: Call| wrong_method(call, Arc::clone(&methods));
         let routes = self.entries.into_iter().map(|entry| entry.route);
-        routes.fold(web::resource(self.pattern), Resource::route).default_service(web::to(refuse))
+        routes
+            .fold(web::resource(self.pattern), Resource::route)
+            .default_service(web::to(refuse))
+            .wrap_fn(move |request, service| guard::admitted(&rights, request, service))
     }
 }
 
 async fn wrong_method(call: Call, methods: Arc<str>) -> HttpResponse {
     let (method, path) = call.asked_for();
+    if let Some(problem) = missing::refusal(&method, &path) {
+        return call.refuse(problem).await;
+    }
     let detail = format!("{path} does not take {method}, wanted {methods}");
     call.refuse(Problem::new(WRONG_METHOD, detail).wanted(&methods).found(method).allow(&methods)).await
 }
 
 async fn unknown_path(call: Call) -> HttpResponse {
-    let (_, path) = call.asked_for();
+    let (method, path) = call.asked_for();
+    if let Err(problem) = call.check(Manage) {
+        return call.refuse(problem).await;
+    }
+    if let Some(problem) = missing::refusal(&method, &path) {
+        return call.refuse(problem).await;
+    }
     call.refuse(Problem::new(UNKNOWN_PATH, format!("there is nothing at {path}"))).await
 }

@@ -1,11 +1,13 @@
 //! Listening, serving and stopping.
 
 use std::convert::Infallible;
+use std::fmt;
 use std::future::poll_fn;
 use std::io;
-use std::net::{SocketAddr, TcpListener};
-use std::sync::Arc;
+use std::net::{SocketAddr, TcpListener, ToSocketAddrs};
+use std::path::PathBuf;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::sync::{Arc, Weak};
 use std::task::Poll;
 use std::time::Duration;
 
@@ -14,11 +16,20 @@ use actix_web::{App, rt, web};
 use dehub_backup::{BackupError, Repository};
 use dehub_index::{Catalogue, CatalogueError};
 
-use crate::edge::{Edge, Open};
+use crate::admission::Limits;
+use crate::audit::{Audit, AuditConfig};
+use crate::cors::Cors;
+use crate::dialect;
+use crate::edge::{Edge, Open, Protection};
+use crate::guard::Guard;
 use crate::jobs::Jobs;
+use crate::keys::{Key, KeyError};
 use crate::live::{Flusher, Live};
 use crate::observe::{Observer, SLOW_QUERY_MS, watched};
+use crate::rates::{BODY_TIMEOUT, Intake, RateLimit};
+use crate::reload::{self, Reload};
 use crate::routes;
+use crate::tls::{Tls, TlsConfig, TlsError};
 use crate::trace::Tracer;
 use crate::upkeep::Upkeep;
 
@@ -27,13 +38,6 @@ pub const PORT: u16 = 6363;
 
 /// The largest body taken when no other limit is chosen: a few thousand vectors as text.
 pub const BODY_LIMIT_BYTES: usize = 32 * 1024 * 1024;
-
-/// Threads on which one worker waits for the engine. A fit that its client waits for holds one for as long as
-/// it takes.
-const ENGINE_THREADS: usize = 16;
-
-/// How long requests under way may take to end once the server was asked to stop.
-const STOP_SECONDS: u64 = 30;
 
 /// Where to listen and how much to take.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -46,8 +50,26 @@ pub struct ServerConfig {
     pub body_limit_bytes: usize,
     /// Threads that read and write sockets; 0 for one a core.
     pub workers: usize,
+    /// How long a body may take to arrive, or a batch of one that is written in batches.
+    pub body_time: Duration,
+    /// How often each client may ask; as often as it likes if not given.
+    pub rate: Option<RateLimit>,
     /// Where backups are kept: a directory, or the URL of an object store. Without it there are none.
     pub backups: Option<String>,
+    /// How much is taken at a time, and how long anything may wait.
+    pub limits: Limits,
+    /// Keys beside those of the file. Without any key everybody may do everything.
+    pub keys: Vec<Key>,
+    /// A file of keys, which is read again when it changes.
+    pub key_file: Option<PathBuf>,
+    /// Whether an address that others can reach may be served without keys.
+    pub allow_unauthenticated: bool,
+    /// The certificates to speak TLS with; without them it is plain HTTP.
+    pub tls: Option<TlsConfig>,
+    /// Origins whose pages may use the server from a browser.
+    pub cors_origins: Vec<String>,
+    /// Where changes are written down.
+    pub audit: Option<AuditConfig>,
     /// From how many milliseconds on a query is told as slow; 0 for never.
     pub slow_query_ms: u64,
     /// Who collects spans of requests, if anybody.
@@ -61,7 +83,16 @@ impl Default for ServerConfig {
             port: PORT,
             body_limit_bytes: BODY_LIMIT_BYTES,
             workers: 0,
+            body_time: BODY_TIMEOUT,
+            rate: None,
             backups: None,
+            limits: Limits::default(),
+            keys: Vec::new(),
+            key_file: None,
+            allow_unauthenticated: false,
+            tls: None,
+            cors_origins: Vec::new(),
+            audit: None,
             slow_query_ms: SLOW_QUERY_MS,
             tracer: None,
         }
@@ -94,6 +125,32 @@ pub enum ServeError {
     /// The place for backups cannot be one.
     #[error(transparent)]
     Backups(#[from] BackupError),
+    /// Others can reach the address, and there are no keys.
+    #[error(
+        "{address} can be reached by others, and there are no API keys: make one with `dehub key new` and name its \
+         file by --key-file, or allow everybody everything by --allow-unauthenticated"
+    )]
+    Unprotected {
+        /// Where.
+        address: SocketAddr,
+    },
+    /// The keys cannot be had.
+    #[error(transparent)]
+    Keys(#[from] KeyError),
+    /// The certificates cannot be used.
+    #[error(transparent)]
+    Tls(#[from] TlsError),
+    /// The audit log cannot be written.
+    #[error("the audit log {} cannot be written: {source}", path.display())]
+    Audit {
+        /// Where.
+        path: PathBuf,
+        /// The system's words.
+        source: io::Error,
+    },
+    /// A setting makes no sense.
+    #[error("{0}")]
+    Setting(String),
     /// Serving ended with an error.
     #[error("the server stopped: {0}")]
     Run(#[source] io::Error),
@@ -107,21 +164,125 @@ pub struct Server {
     /// Keeps the collections open until their live banks are up to date.
     catalogue: Arc<Catalogue>,
     live: Arc<Live>,
+    edge: web::Data<Edge>,
+    reloads: Vec<Reload>,
+    stop_timeout: Duration,
     open: Open,
     /// Disconnected when nothing of the server is left that may hold a collection open.
     closed: Receiver<Infallible>,
 }
 
 /// Stops a server from another thread.
-#[derive(Debug, Clone)]
-pub struct StopHandle(ServerHandle);
+#[derive(Clone)]
+pub struct StopHandle {
+    http: ServerHandle,
+    edge: Weak<Edge>,
+}
+
+impl fmt::Debug for StopHandle {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("StopHandle").finish_non_exhaustive()
+    }
+}
 
 impl StopHandle {
     /// Asks the server to stop: it takes no more connections, ends the requests under way, and then
     /// [`Server::run`] returns.
     pub fn stop(&self) {
+        if let Some(edge) = self.edge.upgrade() {
+            edge.begin_to_stop();
+        }
         // The request is sent by this call; what it gives back only tells when it was carried out.
-        drop(self.0.stop(true));
+        drop(self.http.stop(true));
+    }
+}
+
+/// What the server is behind, and what of it is read again.
+struct Protected {
+    protection: Protection,
+    tls: Option<Arc<Tls>>,
+    reloads: Vec<Reload>,
+}
+
+impl ServerConfig {
+    /// Reads the keys and certificates, and tries whatever else can be tried without taking the port or the data
+    /// directory; gives what is wrong. The audit log is made if there is none.
+    pub fn check(&self) -> Vec<ServeError> {
+        let of = |outcome: Result<(), ServeError>| outcome.err();
+        let place = format!("{}:{}", self.host, self.port);
+        let addresses = (self.host.as_str(), self.port).to_socket_addrs();
+        let checks = [
+            of(self.check_limits()),
+            self.guard().err(),
+            self.open_tls().err(),
+            self.open_cors().err(),
+            self.open_audit().err(),
+            match addresses {
+                Ok(mut all) => all.find_map(|address| {
+                    let guard = self.guard().ok()?;
+                    of(self.check_protected(&guard, address))
+                }),
+                Err(source) => Some(ServeError::Listen { address: place, source }),
+            },
+            self.backups.as_deref().and_then(|place| Repository::open(place).err().map(ServeError::Backups)),
+        ];
+        checks.into_iter().flatten().collect()
+    }
+
+    fn check_limits(&self) -> Result<(), ServeError> {
+        let fault = match self.limits.fault() {
+            None if self.body_limit_bytes == 0 => Some("the largest body has 0 bytes, wanted more"),
+            fault => fault,
+        };
+        fault.map_or(Ok(()), |fault| Err(ServeError::Setting(fault.to_owned())))
+    }
+
+    fn guard(&self) -> Result<Arc<Guard>, ServeError> {
+        Ok(Arc::new(Guard::open(self.keys.clone(), self.key_file.clone())?))
+    }
+
+    fn open_tls(&self) -> Result<Option<Arc<Tls>>, ServeError> {
+        Ok(self.tls.as_ref().map(Tls::open).transpose()?.map(Arc::new))
+    }
+
+    fn open_cors(&self) -> Result<Cors, ServeError> {
+        Cors::new(&self.cors_origins).map_err(ServeError::Setting)
+    }
+
+    fn open_audit(&self) -> Result<Option<Arc<Audit>>, ServeError> {
+        let Some(config) = &self.audit else { return Ok(None) };
+        let fault = |source| ServeError::Audit { path: config.path.clone(), source };
+        Ok(Some(Arc::new(Audit::open(config).map_err(fault)?)))
+    }
+
+    /// Whether the server may be reached there with these keys.
+    fn check_protected(&self, guard: &Guard, address: SocketAddr) -> Result<(), ServeError> {
+        let is_open = guard.is_open() && !self.allow_unauthenticated;
+        let is_ours_alone = address.ip().to_canonical().is_loopback();
+        if is_open && !is_ours_alone { Err(ServeError::Unprotected { address }) } else { Ok(()) }
+    }
+
+    fn protected(&self) -> Result<Protected, ServeError> {
+        let (guard, tls, audit) = (self.guard()?, self.open_tls()?, self.open_audit()?);
+        let mut reloads = Vec::new();
+        if let Some(file) = guard.file().cloned() {
+            let guard = Arc::clone(&guard);
+            reloads.push(Reload::new("the key file", vec![file], move || {
+                guard.reload().map(|count| format!("{count} keys")).map_err(|error| error.to_string())
+            }));
+        }
+        if let Some(tls) = tls.clone() {
+            reloads.push(Reload::new("the certificates", tls.files(), move || {
+                tls.reload().map(|()| "for new connections".to_owned()).map_err(|error| error.to_string())
+            }));
+        }
+        if let Some(audit) = audit.clone() {
+            reloads.push(Reload::new("the audit log", Vec::new(), move || {
+                audit.reopen().map(|()| "opened anew".to_owned()).map_err(|error| error.to_string())
+            }));
+        }
+        let protection = Protection { guard, cors: self.open_cors()?, audit };
+        Ok(Protected { protection, tls, reloads })
     }
 }
 
@@ -129,6 +290,8 @@ impl Server {
     /// Takes the port, and the data directory for this process alone. Connections wait until [`Server::run`] is
     /// called.
     pub fn bind(catalogue: Arc<Catalogue>, config: &ServerConfig) -> Result<Server, ServeError> {
+        config.check_limits()?;
+        let Protected { protection, tls, reloads } = config.protected()?;
         let place = format!("{}:{}", config.host, config.port);
         let fault = |source: io::Error| {
             if source.kind() == io::ErrorKind::AddrInUse {
@@ -139,24 +302,28 @@ impl Server {
         };
         let listener = TcpListener::bind((config.host.as_str(), config.port)).map_err(fault)?;
         let address = listener.local_addr().map_err(fault)?;
+        config.check_protected(&protection.guard, address)?;
+        if !protection.guard.is_open() && tls.is_none() && !address.ip().to_canonical().is_loopback() {
+            tracing::warn!(%address, "API keys come over plain HTTP: whoever is on the way can read them");
+        }
         let backups = config.backups.as_deref().map(Repository::open).transpose()?.map(Arc::new);
         backups.as_ref().map_or(Ok(()), |backups| backups.check_outside(catalogue.folder()))?;
         catalogue.lock_exclusively()?;
         let (open, closed) = channel();
         let live = Arc::new(Live::new());
         let edge =
-            Edge::new(Arc::clone(&catalogue), Arc::clone(&live), config.body_limit_bytes, open.clone());
-        let edge = edge.with_observer(Observer::new(config.tracer, config.slow_query_ms));
-        let edge = web::Data::new(edge.with_backups(backups));
+            Edge::new(Arc::clone(&catalogue), Arc::clone(&live), config.body_limit_bytes, open.clone())
+                .with_backups(backups)
+                .with_intake(Intake::new(config.body_time, config.rate))
+                .with_limits(config.limits.clone())
+                .with_protection(protection)
+                .with_observer(Observer::new(config.tracer, config.slow_query_ms));
+        edge.jobs().keep_in(catalogue.folder());
+        let edge = web::Data::new(edge);
+        let http = listen(config, listener, tls.as_deref(), &edge)?.map_err(fault)?;
+        let stop_timeout = config.limits.stop_timeout;
         let jobs = edge.jobs().clone();
-        let app = move || App::new().app_data(edge.clone()).wrap_fn(watched).configure(routes::configure);
-        let http = actix_web::HttpServer::new(app)
-            .worker_max_blocking_threads(ENGINE_THREADS)
-            .shutdown_timeout(STOP_SECONDS)
-            .shutdown_signal(asked_to_stop());
-        let http = if config.workers > 0 { http.workers(config.workers) } else { http };
-        let http = http.listen(listener).map_err(fault)?;
-        Ok(Server { address, http: http.run(), jobs, catalogue, live, open, closed })
+        Ok(Server { address, http, jobs, catalogue, live, edge, reloads, stop_timeout, open, closed })
     }
 
     /// Where it listens, with the port it was given if it asked for any.
@@ -166,25 +333,31 @@ impl Server {
 
     /// A handle to stop it by.
     pub fn stop_handle(&self) -> StopHandle {
-        StopHandle(self.http.handle())
+        StopHandle { http: self.http.handle(), edge: Arc::downgrade(&self.edge.clone().into_inner()) }
     }
 
     /// Opens all collections in the background, mends those whose writer fails, and serves until
     /// SIGINT, SIGTERM or a [`StopHandle`] asks it to stop and the requests under way
     /// have ended. Then the server holds nothing of the catalogue any more, unless something took
-    /// longer than half a minute to end. Jobs are interrupted; the fits among them go on when their collections
-    /// are served again.
+    /// longer to end than [`Limits::stop_timeout`]. Jobs are interrupted; the fits among them go on when their
+    /// collections are served again.
     pub fn run(self) -> Result<(), ServeError> {
         let flusher = Flusher::start(&self.live);
         let upkeep = Upkeep::start(&self.catalogue, &self.open);
         drop(self.open);
-        rt::System::new().block_on(self.http).map_err(ServeError::Run)?;
+        drop(self.edge);
+        let served = rt::System::new().block_on(async {
+            reload::watch(self.reloads);
+            self.http.await
+        });
+        served.map_err(ServeError::Run)?;
         self.jobs.stop();
+        self.catalogue.open_ones().values().for_each(|collection| collection.stop_freezing());
         drop(upkeep);
         drop(flusher);
         drop(self.catalogue);
         // Workers end after the future does. A store that closes while the process exits aborts it.
-        match self.closed.recv_timeout(Duration::from_secs(STOP_SECONDS)) {
+        match self.closed.recv_timeout(self.stop_timeout) {
             Ok(never) => match never {},
             Err(RecvTimeoutError::Disconnected) => {}
             Err(RecvTimeoutError::Timeout) => {
@@ -195,6 +368,44 @@ impl Server {
         }
         Ok(())
     }
+}
+
+/// A server that takes what comes to the listener, within the limits.
+fn listen(
+    config: &ServerConfig,
+    listener: TcpListener,
+    tls: Option<&Tls>,
+    edge: &web::Data<Edge>,
+) -> Result<io::Result<HttpServer>, TlsError> {
+    let limits = &config.limits;
+    let stopping = Arc::downgrade(&edge.clone().into_inner());
+    let delay = limits.stop_delay;
+    let stop = async move {
+        asked_to_stop().await;
+        if let Some(edge) = stopping.upgrade() {
+            edge.begin_to_stop();
+        }
+        rt::time::sleep(delay).await;
+    };
+    let edge = edge.clone();
+    let app = move || {
+        let app = App::new().app_data(edge.clone()).wrap_fn(watched).wrap_fn(dialect::speak);
+        app.configure(routes::configure)
+    };
+    let http = actix_web::HttpServer::new(app)
+        .worker_max_blocking_threads(limits.engine_threads)
+        .max_connections(limits.connections)
+        .client_request_timeout(limits.head_timeout)
+        .tls_handshake_timeout(limits.head_timeout)
+        .keep_alive(limits.keep_alive)
+        .shutdown_timeout(limits.stop_timeout.as_secs().max(1))
+        .shutdown_signal(stop);
+    let http = if config.workers > 0 { http.workers(config.workers) } else { http };
+    let http = match tls {
+        Some(tls) => http.listen_rustls_0_23(listener, tls.server_config()?),
+        None => http.listen(listener),
+    };
+    Ok(http.map(actix_web::HttpServer::run))
 }
 
 /// Ends when the process is asked to stop. Left to itself actix would cut requests off at SIGINT.

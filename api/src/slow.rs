@@ -3,10 +3,11 @@
 use std::collections::VecDeque;
 use std::fmt::{self, Write};
 use std::sync::{Mutex, PoisonError};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use actix_web::HttpResponse;
-use dehub_query::{Engine, Filter, LIMIT_DEFAULT, Plan, Query, Ranking, Source};
+use dehub_index::Name;
+use dehub_query::{Engine, Filter, Kind, LIMIT_DEFAULT, Plan, Ranking, Request, Source};
 use serde::Serialize;
 
 use crate::call::Call;
@@ -27,26 +28,40 @@ struct Kept {
     newest: VecDeque<SlowQuery>,
 }
 
-/// How long the parts of a query took.
-#[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Parts {
-    /// To receive the body.
-    pub(crate) received: Duration,
-    /// Waiting for the collection to be open and for a thread of the engine.
-    pub(crate) waited: Duration,
-    pub(crate) searched: Duration,
-    /// Reading what is answered of the points that were found.
-    pub(crate) read: Duration,
-    pub(crate) encoded: Duration,
-}
-
-/// What was asked, kept until it is known whether that was slow.
+/// What was asked, and how long the engine took.
+#[derive(Debug)]
 pub(crate) struct Searched {
-    pub(crate) queries: Vec<Query>,
-    /// The plan of the first of them; none if the search failed before it had one.
+    pub(crate) requests: Vec<Request>,
+    /// The plan of the first of them; none if it has none, or the search failed before it had one.
     pub(crate) plan: Option<Plan>,
     pub(crate) searched: Duration,
+    /// To read what is answered of the points that were found.
     pub(crate) read: Duration,
+}
+
+/// The same, kept until it is known whether that was slow.
+#[derive(Debug)]
+pub(crate) struct Noted {
+    pub(crate) searched: Searched,
+    /// The collection's own name.
+    pub(crate) collection: String,
+    /// When the request came.
+    pub(crate) started: Instant,
+    /// When all of it was there.
+    pub(crate) received: Instant,
+    /// When all was read.
+    pub(crate) at: Instant,
+}
+
+/// How long the parts of a query took.
+#[derive(Debug, Clone, Copy, Default)]
+struct Parts {
+    /// To receive the body.
+    received: Duration,
+    /// Waiting for the collection to be open and for a thread of the engine.
+    waited: Duration,
+    /// To write the answer.
+    encoded: Duration,
 }
 
 /// A slow query as it is told: what was asked for, but no vector, no id and no value of a filter.
@@ -58,12 +73,12 @@ pub(crate) struct SlowQuery {
     collection: String,
     /// How many queries the request had; all that follows is of the first.
     queries: usize,
-    /// `vector` or `point`: what was searched by.
+    /// What was searched by: `vector`, `point`, or how else points were ranked.
     by: &'static str,
     limit: usize,
     /// Its conditions with everything they compare with left out.
     filter: Option<String>,
-    /// The correction, `raw`, or `default`.
+    /// The correction, `raw`, `auto` or `default`.
     correction: String,
     /// How it was answered; `null` if it was given up before it was known.
     plan: Option<String>,
@@ -79,9 +94,23 @@ pub(crate) struct SlowQuery {
 }
 
 impl Slow {
-    /// Tells of a slow query and keeps it.
-    pub(crate) fn note(&self, request: &str, collection: &str, searched: &Searched, parts: &Parts) {
-        let slow = SlowQuery::new(request, collection, searched, parts);
+    /// Tells of a query, which a thread of the engine began with at `begun`, if it took as long as `limit`, and keeps
+    /// it. Its answer is written by now.
+    pub(crate) fn note(&self, request: &str, noted: &Noted, begun: Instant, limit: Duration) {
+        let Noted { started, received, at, .. } = *noted;
+        let now = Instant::now();
+        if now.duration_since(started) < limit {
+            return;
+        }
+        let parts = Parts {
+            received: received.duration_since(started),
+            waited: begun.duration_since(received),
+            encoded: now.duration_since(at),
+        };
+        self.keep(SlowQuery::new(request, &noted.collection, &noted.searched, &parts));
+    }
+
+    fn keep(&self, slow: SlowQuery) {
         slow.log();
         let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         kept.count += 1;
@@ -104,22 +133,23 @@ impl Slow {
 
 impl SlowQuery {
     fn new(request: &str, collection: &str, searched: &Searched, parts: &Parts) -> SlowQuery {
-        let first = searched.queries.first();
+        let first = searched.requests.first();
         let plan = searched.plan.as_ref();
-        let limit = first.and_then(|query| query.settings.limit);
-        let filter = first.and_then(|query| query.settings.filter.as_deref());
-        let all = [parts.received, parts.waited, parts.searched, parts.read, parts.encoded];
+        let limit = first.and_then(|request| request.settings.limit);
+        let filter = first.and_then(|request| request.settings.filter.as_deref());
+        let all = [parts.received, parts.waited, searched.searched, searched.read, parts.encoded];
         SlowQuery {
             request_id: request.to_owned(),
             at: SystemTime::now().duration_since(UNIX_EPOCH).map_or(0.0, |since| since.as_secs_f64()),
             collection: collection.to_owned(),
-            queries: searched.queries.len(),
-            by: first.map_or("vector", |query| by(&query.source)),
+            queries: searched.requests.len(),
+            by: first.map_or("none", |request| by(&request.kind)),
             limit: plan.map(|plan| plan.limit).or(limit).unwrap_or(LIMIT_DEFAULT),
             filter: filter.map(shape),
-            correction: match first.map(|query| &query.settings.ranking) {
+            correction: match first.map(|request| &request.settings.ranking) {
                 Some(Ranking::Corrected { correction, .. }) => correction.clone(),
                 Some(Ranking::Raw) => "raw".to_owned(),
+                Some(Ranking::Auto { .. }) => "auto".to_owned(),
                 Some(Ranking::Default) | None => "default".to_owned(),
             },
             plan: plan.map(Plan::to_string),
@@ -127,8 +157,8 @@ impl SlowQuery {
             ms: ms(all.iter().sum()),
             received_ms: ms(parts.received),
             waited_ms: ms(parts.waited),
-            searched_ms: ms(parts.searched),
-            read_ms: ms(parts.read),
+            searched_ms: ms(searched.searched),
+            read_ms: ms(searched.read),
             encoded_ms: ms(parts.encoded),
         }
     }
@@ -159,10 +189,17 @@ fn ms(duration: Duration) -> f64 {
     duration.as_secs_f64() * 1e3
 }
 
-fn by(source: &Source) -> &'static str {
-    match source {
-        Source::Vector(_) => "vector",
-        Source::Point(_) => "point",
+fn by(kind: &Kind) -> &'static str {
+    match kind {
+        Kind::Nearest(Source::Vector(_)) => "vector",
+        Kind::Nearest(Source::Point(_)) => "point",
+        Kind::ById => "id",
+        Kind::OrderBy(_) => "order",
+        Kind::Sample { .. } => "sample",
+        Kind::Recommend { .. } => "recommend",
+        Kind::Discover { .. } => "discover",
+        Kind::Context(_) => "context",
+        Kind::Fusion(_) => "fusion",
     }
 }
 
@@ -181,7 +218,8 @@ fn shape(filter: &Filter) -> String {
     if !is_whole {
         shape.text.push('…');
     }
-    shape.text
+    // Values too, as the only words that are none of names.
+    shape.text.replace("true", "?").replace("false", "?")
 }
 
 /// Writes `?` for every text in quotes and every number, and refuses to grow too long.
@@ -238,7 +276,7 @@ struct Listed {
     threshold_ms: Option<u64>,
     /// How many there were since the server started.
     count: u64,
-    /// The newest, newest first.
+    /// The newest of the collections that the caller may read, newest first.
     queries: Vec<SlowQuery>,
 }
 
@@ -246,7 +284,8 @@ struct Listed {
 pub(crate) async fn list(call: Call) -> HttpResponse {
     call.answer(&[], |task| {
         let threshold = task.edge().observer().slow_after();
-        let (count, queries) = task.edge().slow().newest();
+        let (count, mut queries) = task.edge().slow().newest();
+        queries.retain(|slow| slow.collection.parse::<Name>().is_ok_and(|name| task.may_read(&name)));
         let threshold_ms = threshold.and_then(|limit| u64::try_from(limit.as_millis()).ok());
         task.reply(&Listed { threshold_ms, count, queries })
     })
@@ -255,7 +294,7 @@ pub(crate) async fn list(call: Call) -> HttpResponse {
 
 #[cfg(test)]
 mod tests {
-    use dehub_query::{Search, Settings};
+    use dehub_query::{Condition, Exact, Match, Settings, Test};
     use dehub_vector::PointId;
 
     use super::*;
@@ -263,16 +302,23 @@ mod tests {
     fn searched(filter: Option<Filter>) -> Searched {
         let ranking = Ranking::corrected("is");
         let filter = filter.map(Into::into);
-        let settings = Settings { limit: Some(7), ranking, search: Search::Auto, filter };
-        let query = Query { source: Source::Vector(vec![0.125, 2.0]), settings };
-        Searched { queries: vec![query], plan: None, searched: Duration::ZERO, read: Duration::ZERO }
+        let settings = Settings { limit: Some(7), ranking, filter, ..Settings::default() };
+        let request = Request::new(Kind::Nearest(Source::Vector(vec![0.125, 2.0])), settings);
+        let (searched, read) = (Duration::from_millis(4), Duration::from_millis(8));
+        Searched { requests: vec![request], plan: None, searched, read }
+    }
+
+    fn noted(started: Instant) -> Noted {
+        let collection = "c".to_owned();
+        Noted { searched: searched(None), collection, started, received: started, at: Instant::now() }
     }
 
     #[test]
     fn the_newest_are_kept_and_all_are_counted() {
         let slow = Slow::default();
         for number in 0..KEPT_MAX + 3 {
-            slow.note(&number.to_string(), "c", &searched(None), &Parts::default());
+            let started = Instant::now();
+            slow.note(&number.to_string(), &noted(started), started, Duration::ZERO);
         }
         let (count, kept) = slow.newest();
         assert_eq!((count, kept.len()), (KEPT_MAX as u64 + 3, KEPT_MAX));
@@ -281,21 +327,29 @@ mod tests {
     }
 
     #[test]
+    fn a_query_that_did_not_take_long_is_not_kept() {
+        let (slow, started) = (Slow::default(), Instant::now());
+        slow.note("r", &noted(started), started, Duration::from_secs(3600));
+        assert_eq!((slow.count(), slow.newest().1.len()), (0, 0));
+    }
+
+    #[test]
     fn what_was_asked_is_told_without_what_it_was_asked_by() {
         let ids = vec![PointId::Number(7081), PointId::text("secret \"7082\" text").expect("short")];
-        let filter = Filter { must: vec![ids], ..Filter::default() };
+        let key = "hidden.path".parse().expect("a path");
+        let test = Test::Match(Match::Value(Exact::Bool(true)));
+        let must = vec![Condition::HasId(ids), Condition::Field { key, test }];
+        let filter = Filter { must, ..Filter::default() };
         let parts = Parts {
             received: Duration::from_millis(1),
             waited: Duration::from_millis(2),
-            searched: Duration::from_millis(4),
-            read: Duration::from_millis(8),
             encoded: Duration::from_millis(16),
         };
         let slow = SlowQuery::new("r", "c", &searched(Some(filter)), &parts);
         assert!((slow.ms - 31.0).abs() < 1e-9, "{}", slow.ms);
         assert_eq!((slow.by, slow.limit, slow.correction.as_str()), ("vector", 7, "is"));
         let told = serde_json::to_string(&slow).expect("JSON");
-        for private in ["secret", "708", "text", "0.125"] {
+        for private in ["secret", "708", "text", "0.125", "hidden", "true"] {
             assert!(!told.contains(private), "{private}: {told}");
         }
         let shape = slow.filter.expect("a filter");
@@ -305,7 +359,7 @@ mod tests {
     #[test]
     fn the_shape_of_a_long_filter_is_cut() {
         let ids = (0..10_000).map(PointId::Number).collect();
-        let shape = shape(&Filter { must: vec![ids], ..Filter::default() });
+        let shape = shape(&Filter { must: vec![Condition::HasId(ids)], ..Filter::default() });
         assert!(shape.len() <= SHAPE_MAX + 8 && shape.ends_with('…'), "{shape}");
     }
 }

@@ -5,6 +5,7 @@
 
 mod curve;
 mod runs;
+mod served;
 mod usage;
 
 use std::error::Error;
@@ -21,6 +22,7 @@ use dehub_vector::{Dim, Metric, Vector};
 
 pub use curve::{Curve, Mark};
 pub use runs::append_run;
+pub use served::{Connection, Reply, Served};
 pub use usage::{peak_bytes, process_cpu_seconds, resident_bytes, thread_cpu_seconds};
 
 /// Points written at once.

@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 
 use dehub_store::{Blame, FailPoint, Store};
 
+use crate::aliases::Aliases;
 use crate::beside;
 use crate::collection::store_path;
 use crate::data_lock::{DataHolder, DataLock, Refused};
@@ -38,6 +39,7 @@ pub struct Catalogue {
     folder: PathBuf,
     lock: DataLock,
     slots: Arc<Slots>,
+    pub(crate) aliases: Aliases,
 }
 
 /// What a collection is doing.
@@ -120,6 +122,14 @@ pub enum CatalogueError {
         /// The data directory.
         folder: PathBuf,
     },
+    /// The name is an alias, which a collection must not hide.
+    #[error("`{name}` is an alias of the collection `{collection}`")]
+    IsAlias {
+        /// The name.
+        name: Name,
+        /// Its collection.
+        collection: Name,
+    },
     /// It did not open. Those who waited for the same attempt have the same error.
     #[error(transparent)]
     Open(Arc<OpenError>),
@@ -167,7 +177,9 @@ impl CatalogueError {
     /// Whose fault it is.
     pub fn blame(&self) -> Blame {
         match self {
-            CatalogueError::Unknown { .. } | CatalogueError::Exists { .. } => Blame::Caller,
+            CatalogueError::Unknown { .. }
+            | CatalogueError::Exists { .. }
+            | CatalogueError::IsAlias { .. } => Blame::Caller,
             CatalogueError::Open(error) => error.blame(),
             CatalogueError::Late { .. }
             | CatalogueError::Busy { .. }
@@ -186,7 +198,12 @@ impl From<OpenError> for CatalogueError {
 impl Catalogue {
     /// The collections in `folder`, which need not exist yet.
     pub fn new(folder: &Path) -> Catalogue {
-        Catalogue { folder: folder.to_owned(), lock: DataLock::default(), slots: Arc::default() }
+        Catalogue {
+            folder: folder.to_owned(),
+            lock: DataLock::default(),
+            slots: Arc::default(),
+            aliases: Aliases::default(),
+        }
     }
 
     /// The data directory.
@@ -256,6 +273,7 @@ impl Catalogue {
         if path.exists() {
             return Err(exists());
         }
+        self.refuse_alias(name)?;
         let fault = |source| CatalogueError::Folder { path: path.clone(), source };
         if !self.lock.is_in_place(&self.folder) {
             let gone = "it was removed or replaced, or its LOCK was, while it was in use";
@@ -274,6 +292,11 @@ impl Catalogue {
         remove(&beside).and_then(|()| fs::create_dir(&beside)).map_err(fault)?;
         Collection::create(&beside, config).map(drop).inspect_err(|_| _ = remove(&beside))?;
         FailPoint::CreateMade.reach();
+        // So that the name does not become an alias meanwhile.
+        let turn = self.aliases.turn();
+        // Those of an earlier collection of this name, if its deletion was interrupted, are not for this one.
+        let is_free = self.refuse_alias(name).and_then(|()| self.forget_aliases(name));
+        is_free.inspect_err(|_| _ = remove(&beside))?;
         match fs::rename(&beside, &path) {
             // Another process was quicker.
             Err(error) if path.exists() => {
@@ -284,6 +307,7 @@ impl Catalogue {
             renamed => renamed.inspect_err(|_| _ = remove(&beside)).map_err(fault)?,
         }
         sync(&self.collections()).map_err(fault)?;
+        drop(turn);
         FailPoint::CreateRenamed.reach();
         open(&path, claim)
     }
@@ -358,7 +382,7 @@ impl Catalogue {
         Ok(outcome)
     }
 
-    /// Deletes a collection and its files. Readers that hold a snapshot keep it until they let go.
+    /// Deletes a collection, its files and its aliases. Readers that hold a snapshot keep it until they let go.
     pub fn delete(&self, name: &Name) -> Result<(), CatalogueError> {
         // Or what it was to replace would be found in its place.
         recover(&self.collections());
@@ -387,13 +411,16 @@ impl Catalogue {
         renamed.and_then(|()| sync(&self.collections())).map_err(fault)?;
         FailPoint::DeleteRenamed.reach();
         drop((store, open));
+        let turn = self.aliases.turn();
+        let forgotten = self.forget_aliases(name);
+        drop(turn);
         let removed = remove(&doomed).map_err(fault);
         drop(claim);
-        removed
+        forgotten.and(removed)
     }
 
     /// Takes the lock of the data directory, unless it is held or there is no such directory.
-    fn share(&self) -> Result<(), CatalogueError> {
+    pub(crate) fn share(&self) -> Result<(), CatalogueError> {
         if self.lock.is_held() || !self.folder.is_dir() {
             return Ok(());
         }
@@ -423,7 +450,7 @@ impl Catalogue {
     }
 
     /// The folder of a collection that is there.
-    fn known(&self, name: &Name) -> Result<PathBuf, CatalogueError> {
+    pub(crate) fn known(&self, name: &Name) -> Result<PathBuf, CatalogueError> {
         let path = self.path(name);
         if !path.is_dir() {
             // A restore that was interrupted has its folder elsewhere.

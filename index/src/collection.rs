@@ -4,6 +4,7 @@ use std::collections::HashSet;
 use std::fs;
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use dehub_graph::Segment;
@@ -34,6 +35,8 @@ pub struct Collection {
     pub(crate) writer: Writer,
     /// Held while points are frozen, so that only one at a time changes the segments.
     pub(crate) freezing: Mutex<()>,
+    /// Whether nothing is frozen any more.
+    pub(crate) is_freezing_stopped: AtomicBool,
     /// Held by a fit from its beginning to its end.
     pub(crate) fitting: Mutex<()>,
     pub(crate) pending: PendingFits,
@@ -106,6 +109,7 @@ impl Collection {
             store,
             folder: path.to_owned(),
             freezing: Mutex::new(()),
+            is_freezing_stopped: AtomicBool::new(false),
             fitting: Mutex::new(()),
             pending,
         }
@@ -180,6 +184,22 @@ impl Collection {
     /// Removes the points with these ids, held ones included; an id that does not exist is no error.
     pub fn delete(&self, ids: &[PointId]) -> Result<Receipt, WriteError> {
         self.write(|draft| draft.delete(ids))
+    }
+
+    /// Gives points a value of a prior, which is made if it does not exist: all of them or, on an error, none. A
+    /// point that is replaced keeps its value, and one that is deleted loses it; a point without one has 0.
+    pub fn set_prior(&self, name: &Name, values: &[(PointId, f32)]) -> Result<Receipt, WriteError> {
+        self.write(|draft| draft.set_prior(name, values))
+    }
+
+    /// Takes a prior's value from the points with these ids; one that has none is no error.
+    pub fn unset_prior(&self, name: &Name, ids: &[PointId]) -> Result<Receipt, WriteError> {
+        self.write(|draft| draft.unset_prior(name, ids))
+    }
+
+    /// Drops a prior with all its values.
+    pub fn drop_prior(&self, name: &Name) -> Result<(), WriteError> {
+        self.write(|draft| draft.drop_prior(name))
     }
 
     /// Adds entries to a bank, which is made if it does not exist. Corrections fitted from it take

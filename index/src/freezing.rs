@@ -1,6 +1,7 @@
 //! Freezing points to segments of the graph, beside reads and writes.
 
 use std::ops::Range;
+use std::sync::atomic::Ordering;
 use std::sync::{MutexGuard, PoisonError};
 
 use dehub_store::FailPoint;
@@ -56,6 +57,12 @@ impl Collection {
         Ok(GraphBuild::Built { nodes: node_count(&self.snapshot()) })
     }
 
+    /// Ends what is being frozen soon, with [`WriteError::Interrupted`], and all that is begun later: for a process
+    /// that is about to end. Nothing is lost but the time; the points are scanned as before.
+    pub fn stop_freezing(&self) {
+        self.is_freezing_stopped.store(true, Ordering::Relaxed);
+    }
+
     /// Keeps vectors so in segments that are frozen from now on; those there are become due.
     pub fn set_quantization(&self, quantization: Quantization) -> Result<(), WriteError> {
         self.write(|draft| {
@@ -78,7 +85,9 @@ impl Collection {
             None
         } else {
             let path = graph_file::path(&self.folder, rows, quantization);
-            let built = build_graph(snapshot, rows.clone(), identity);
+            let is_stopped = || self.is_freezing_stopped.load(Ordering::Relaxed);
+            let built = build_graph(snapshot, rows.clone(), identity, &is_stopped);
+            let built = built.ok_or(WriteError::Interrupted)?;
             built.write_and(&path, || FailPoint::GraphWritten.reach()).map_err(WriteError::GraphFile)?;
             drop(built);
             // From its file, so that its memory can be taken from it and given back.

@@ -4,7 +4,7 @@
 use std::collections::HashMap;
 use std::ops::Range;
 
-use dehub_graph::{BuildOptions, Points, Segment, build, fit_projection};
+use dehub_graph::{BuildOptions, Points, Segment, build_unless, fit_projection};
 use dehub_normalize::BankKind;
 use dehub_vector::Chunked;
 
@@ -13,8 +13,14 @@ use crate::{BankInfo, Quantization, Snapshot};
 /// Below this many nodes the build is on one thread, which makes it reproducible.
 const PARALLEL_FROM: usize = 4096;
 
-/// Builds a graph over the points of `snapshot` with these rows, for the collection `identity`.
-pub(crate) fn build_graph(snapshot: &Snapshot, rows: Range<u32>, identity: u64) -> Segment {
+/// Builds a graph over the points of `snapshot` with these rows, for the collection `identity`; nothing if it
+/// is stopped before.
+pub(crate) fn build_graph(
+    snapshot: &Snapshot,
+    rows: Range<u32>,
+    identity: u64,
+    is_stopped: &(dyn Fn() -> bool + Sync),
+) -> Option<Segment> {
     let (vectors, config) = (&snapshot.vectors, snapshot.config());
     let covered = rows.end;
     let groups = group_equal(vectors, snapshot.live.within(rows));
@@ -39,7 +45,7 @@ pub(crate) fn build_graph(snapshot: &Snapshot, rows: Range<u32>, identity: u64) 
         sequence: snapshot.sequence(),
         ..BuildOptions::default()
     };
-    build(&points, &options)
+    build_unless(&points, &options, is_stopped)
 }
 
 /// The entries of all query banks: the queries that are known.

@@ -6,6 +6,7 @@
 //! derived from it and rebuilt when they are missing or broken.
 
 mod alarm;
+mod aliases;
 mod background;
 mod bank;
 mod beside;
@@ -34,6 +35,7 @@ mod payload;
 mod pending;
 mod perplexity;
 mod point;
+mod priors;
 mod progress;
 mod quarantine;
 mod record;
@@ -60,6 +62,7 @@ mod write;
 mod writer;
 
 pub use alarm::{HubAlarm, HubRule, PointAlarm};
+pub use aliases::{ALIASES_MAX, AliasChange, AliasError};
 pub use bank::{BANK_ENTRIES_MAX, BankInfo, BankUpdate, EntryInput, EntrySelector, WEIGHT_MAX};
 pub use calibration::{Calibrated, Calibration, CalibrationSubject, Cost, Step, cost_among, machine};
 pub use catalogue::{CLOSE_WITHIN, Catalogue, CatalogueError, CollectionState};
@@ -78,11 +81,17 @@ pub use error::{OpenError, ReadError, WriteError};
 pub use freezing::GraphBuild;
 pub use live::{LIVE_CAPACITY_MAX, LIVE_RETENTION_MAX, LiveBank};
 pub use mend::{MendOutcome, Mended};
+pub use merging::SEGMENT_DEAD_SHARE_MAX;
 pub use open_progress::{OpenPhase, OpenProgress};
 pub use orphans::Orphans;
-pub use payload::{PAYLOAD_BYTES_MAX, Payload, PayloadError};
+pub use payload::{
+    FieldKind, FieldKindError, FieldValue, GeoPoint, PATH_BYTES_MAX, PAYLOAD_BYTES_MAX, PAYLOAD_INDEXES_MAX,
+    PathError, PathStep, Payload, PayloadChange, PayloadChanged, PayloadColumn, PayloadError, PayloadPath,
+    Scalar, moment,
+};
 pub use pending::PendingFit;
 pub use point::{BATCH_POINTS_MAX, Point, PointInput, Receipt, TEXT_BYTES_MAX, Upserted};
+pub use priors::{PRIOR_ABS_MAX, PRIORS_MAX, Prior, PriorInfo};
 pub use progress::FitProgress;
 pub use quarantine::HeldPoint;
 pub use record::DamagedRecord;

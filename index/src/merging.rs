@@ -14,6 +14,8 @@ const DELTA_MIN: usize = 1024;
 const DELTA_MAX: usize = 4096;
 /// A segment is frozen anew when more than one in so many of its rows are of deleted points.
 const DEAD_PART: usize = 5;
+/// The same as a share.
+pub const SEGMENT_DEAD_SHARE_MAX: f32 = 1.0 / DEAD_PART as f32;
 /// A segment is taken in by a new one beside it that has at least this part of its points …
 const TIER: usize = 3;
 /// … or if both have no more points than this, which are frozen in a few seconds.

@@ -13,12 +13,14 @@ use crate::bank::Bank;
 use crate::config::StoredConfig;
 use crate::correction::Column;
 use crate::graph_file::Owner;
+use crate::payload::{FieldRecord, PayloadColumns};
+use crate::priors::{Prior, read_prior};
 use crate::quarantine::HeldRecord;
 use crate::record::{
     BANKS, BankRecord, CALIBRATION_KEY, CONFIG_KEY, CORRECTIONS, COUNTERS_KEY, CorrectionRecord, Counters,
-    DEFAULT_KEY, ENTRIES, HELD_PREFIX, IDS, LIVE_KEY, META, POTENTIALS, RULE_KEY, SETS, STATES, SetKind,
-    SetRecord, VECTORS, WEIGHTS, damaged, from_json, pair_key, read_id, read_list, read_pair, read_u32,
-    read_vector, read_vector_to, row_key,
+    DEFAULT_KEY, ENTRIES, FIELD_PREFIX, HELD_PREFIX, IDS, LIVE_KEY, META, POINTS, POTENTIALS, PRIORS_KEY,
+    RULE_KEY, SETS, STATES, SetKind, SetRecord, VECTORS, WEIGHTS, damaged, from_json, pair_key, prior_prefix,
+    read_id, read_list, read_pair, read_point, read_u32, read_vector, read_vector_to, row_key,
 };
 use crate::row_set::RowSet;
 use crate::state::{Fitting, Set, State};
@@ -31,7 +33,7 @@ use crate::{
 const PIECE: u32 = 4096;
 const PIECE_ROWS: usize = PIECE as usize;
 
-/// Reads everything but ids, payloads and texts, and checks that it fits together.
+/// Reads everything but ids, texts and payloads without an index, and checks that it fits together.
 pub(crate) fn load(path: &Path, store: &Store, progress: &OpenProgress) -> Result<State, OpenError> {
     progress.begin(OpenPhase::Points, 0);
     let view = &store.view();
@@ -61,11 +63,19 @@ fn fill(state: &mut State, store: &View<'_>, progress: &OpenProgress) -> Result<
     state.counters = counters.map_or(Ok(Counters::default()), |bytes| from_json(META, &bytes))?;
     progress.begin(OpenPhase::Points, u64::from(state.counters.next_row));
     read_points(state, store, progress)?;
+    state.columns = read_fields(store)?;
+    if !state.columns.is_empty() {
+        for item in store.scan(POINTS, &[], None) {
+            let (key, value) = item?;
+            state.columns.set(read_u32(POINTS, &key)?, read_point(&value)?.payload.as_ref())?;
+        }
+    }
     progress.begin(OpenPhase::Banks, 0);
     read_banks(state, store, progress)?;
     progress.begin(OpenPhase::Corrections, 0);
     read_corrections(state, store)?;
     read_sets(state, store, progress)?;
+    read_priors(state, store)?;
     read_choices(state, store)
 }
 
@@ -99,6 +109,46 @@ pub(crate) fn read_choices(state: &mut State, store: &View<'_>) -> Result<(), Re
     }
     state.quarantine.held = Arc::new(held);
     Ok(())
+}
+
+/// The columns there are, without values yet.
+pub(crate) fn read_fields(store: &View<'_>) -> Result<PayloadColumns, ReadError> {
+    let mut columns = PayloadColumns::default();
+    for item in store.scan_prefix(META, FIELD_PREFIX) {
+        let (key, value) = item?;
+        let path = std::str::from_utf8(&key[FIELD_PREFIX.len()..]).ok().and_then(|text| text.parse().ok());
+        let path = path.ok_or_else(|| damaged(META, "an index of a payload field whose path is none"))?;
+        columns.insert(path, from_json::<FieldRecord>(META, &value)?.kind);
+    }
+    Ok(columns)
+}
+
+/// The priors. Says how many values there are of ids that no point has, which a program leaves that knows no priors.
+pub(crate) fn read_priors(state: &mut State, store: &View<'_>) -> Result<u64, ReadError> {
+    let names = store.get(META, PRIORS_KEY)?;
+    let names = names.map(|bytes| from_json::<Vec<Name>>(META, &bytes)).transpose()?;
+    let mut strays = 0;
+    for name in names.unwrap_or_default() {
+        let mut prior = Prior::new(state.row_count());
+        let prefix = prior_prefix(&name);
+        // Both are in the order of ids.
+        let mut ids = store.scan(IDS, &[], None);
+        let mut next = ids.next().transpose()?;
+        for item in store.scan_prefix(META, &prefix) {
+            let (key, value) = item?;
+            let id = &key[prefix.len()..];
+            while next.as_ref().is_some_and(|(own, _)| **own < *id) {
+                next = ids.next().transpose()?;
+            }
+            let value = read_prior(&value)?;
+            match next.as_ref().filter(|(own, _)| **own == *id) {
+                Some((_, row)) => _ = prior.set(read_u32(IDS, row)?, value),
+                None => strays += 1,
+            }
+        }
+        state.priors.insert(name, prior);
+    }
+    Ok(strays)
 }
 
 /// Vectors and ids, which are the larger part of most collections, are read side by side.

@@ -85,6 +85,7 @@ impl Catalogue {
         if !replaces && collections.join(name.as_str()).exists() {
             return Err(self.taken(name));
         }
+        self.refuse_alias(name)?;
         let folder = Beside::make(&collections, beside::RESTORING, name).map_err(file(&collections))?;
         Ok(Incoming { name: name.clone(), replaces, folder })
     }
@@ -111,6 +112,12 @@ impl Catalogue {
             if exists && !replaces {
                 return Err(self.taken(&name));
             }
+            // So that the name does not become an alias meanwhile.
+            let turn = self.aliases.turn();
+            if !exists {
+                self.refuse_alias(&name)?;
+                self.forget_aliases(&name)?;
+            }
             // Taking the store's lock, so that a collection that another process has open stays. One that is
             // damaged does not open, and may go all the same.
             let held = match Store::open(&store_path(path), &FAMILIES) {
@@ -120,7 +127,7 @@ impl Catalogue {
                 held => held.ok(),
             };
             let old = swap(path, folder.path(), &name, exists).map_err(file(path))?;
-            drop(held);
+            drop((held, turn));
             if let Err(error) = remove(&old) {
                 tracing::warn!(path = %old.display(), %error, "what was replaced is not removed yet");
             }

@@ -9,13 +9,15 @@ use dehub_vector::{CHUNK_ROWS, Chunked, Metric, PointId, Vector, dot};
 
 use crate::bank::Bank;
 use crate::correction::{Column, Correction, CorrectionInfo, Source};
+use crate::payload::PayloadColumns;
+use crate::priors::Prior;
 use crate::quarantine::Quarantine;
 use crate::record::{CorrectionRecord, Counters, SetKind, SetRecord};
 use crate::row_set::{RowSet, chunk_rows};
 use crate::segments::Segments;
 use crate::{Calibration, CollectionConfig, DefaultCorrection, FormatInfo, LiveBank, Name};
 
-/// Everything the store holds that answers depend on, but for ids, payloads and texts.
+/// Everything the store holds that answers depend on, but for ids, texts and payloads without an index.
 #[derive(Debug, Clone)]
 pub(crate) struct State {
     pub(crate) config: CollectionConfig,
@@ -28,12 +30,15 @@ pub(crate) struct State {
     pub(crate) half_norms: Option<Chunked>,
     pub(crate) norm_max: f32,
     pub(crate) live: RowSet,
+    /// The values of the payload fields that have an index.
+    pub(crate) columns: PayloadColumns,
     pub(crate) banks: BTreeMap<Name, Bank>,
     pub(crate) sets: BTreeMap<u32, Set>,
     pub(crate) corrections: BTreeMap<Name, CorrectionRecord>,
     pub(crate) default: Option<DefaultCorrection>,
     pub(crate) quarantine: Quarantine,
     pub(crate) live_bank: Option<LiveBank>,
+    pub(crate) priors: BTreeMap<Name, Prior>,
     pub(crate) segments: Segments,
     pub(crate) calibration: Option<Arc<Calibration>>,
 }
@@ -109,12 +114,14 @@ impl State {
             half_norms,
             norm_max: 0.0,
             live: RowSet::default(),
+            columns: PayloadColumns::default(),
             banks: BTreeMap::new(),
             sets: BTreeMap::new(),
             corrections: BTreeMap::new(),
             default: None,
             quarantine: Quarantine::default(),
             live_bank: None,
+            priors: BTreeMap::new(),
             segments: Segments::default(),
             calibration: None,
         }
@@ -140,6 +147,7 @@ impl State {
             }
             self.vectors.clear_chunk(chunk);
             self.half_norms.iter_mut().for_each(|halves| halves.clear_chunk(chunk));
+            self.priors.values_mut().for_each(|prior| prior.clear_chunk(chunk));
             for set in self.sets.values_mut() {
                 match &mut set.fitted {
                     Fitting::Column { column, .. } => column.clear_chunk(chunk),

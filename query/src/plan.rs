@@ -77,6 +77,8 @@ pub struct Plan {
     pub allowed: Option<usize>,
     /// The correction, as `name@version`, its method and the factor on its bias.
     pub correction: Option<(String, String, f32)>,
+    /// The priors that are added, each with its weight.
+    pub priors: Vec<(String, f32)>,
     /// Whether the raw best point decides the weights.
     pub gated: bool,
     /// For a correction whose score is no weighted sum: how points are found that are ranked by it.
@@ -138,18 +140,20 @@ impl fmt::Display for Stage {
 
 /// Plans `queries` queries with the same settings.
 pub fn plan(snapshot: &Snapshot, settings: &Settings, queries: usize) -> Result<Plan, QueryError> {
+    settings.check(snapshot)?;
     plan_within(snapshot, &settings.scope(snapshot, &snapshot.scope())?, settings, queries)
 }
 
-/// The same where the scope has the points that may be answers.
+/// The same where the scope has the points that may be answers, for settings that are checked.
 pub(crate) fn plan_within(
     snapshot: &Snapshot,
     scope: &Scope,
     settings: &Settings,
     queries: usize,
 ) -> Result<Plan, QueryError> {
-    let limit = settings.limit_on(snapshot)?;
+    let limit = settings.limit_on(snapshot);
     let found = settings.ranking.find(snapshot)?;
+    settings.boosts(snapshot, found)?;
     let describe = |(correction, weight): (&Correction, f32)| {
         let info = correction.info();
         (format!("{}@{}", info.name, info.version), info.method.to_string(), weight)
@@ -164,7 +168,10 @@ pub(crate) fn plan_within(
     let wanted = Wanted { correction, limit, queries };
     // Figures of another graph tell nothing of this one.
     let calibration = snapshot.calibration().filter(|_| !snapshot.is_calibration_due());
-    let (engine, recall) = engine(size, settings.search, calibration, wanted)?;
+    let (engine, recall) = engine(size, settings.search, calibration, wanted);
+    // What was measured without priors says of a ranking with them how to begin, and not what it finds.
+    let is_known = settings.priors.is_empty() || matches!(engine, Engine::Exact { .. });
+    let recall = recall.filter(|_| is_known);
     Ok(Plan {
         engine,
         recall,
@@ -174,6 +181,7 @@ pub(crate) fn plan_within(
         points,
         allowed,
         correction: description,
+        priors: settings.priors.clone(),
         gated: found.is_some_and(|(correction, _)| correction.is_gated()),
     })
 }
@@ -196,27 +204,22 @@ fn engine(
     search: Search,
     calibration: Option<&Calibration>,
     wanted: Wanted<'_>,
-) -> Result<(Engine, Option<f64>), QueryError> {
-    let scan = |reason| Ok((Engine::Exact { reason }, Some(1.0)));
+) -> (Engine, Option<f64>) {
+    let scan = |reason| (Engine::Exact { reason }, Some(1.0));
     match search {
         Search::Exact => scan("exact search was asked for"),
-        Search::Graph { effort: 0 } => Err(QueryError::Effort),
-        Search::Codes { candidates: 0 } => Err(QueryError::Candidates),
-        Search::Recall { target } if !(target > 0.0 && target <= 1.0) => {
-            Err(QueryError::Recall { found: target })
-        }
         Search::Auto | Search::Recall { .. } | Search::Graph { .. } if !size.has_graph => {
             scan("the collection has no graph")
         }
-        Search::Graph { effort } => Ok(filtered(size, effort, None, None)),
+        Search::Graph { effort } => filtered(size, effort, None, None),
         Search::Codes { .. } if !size.has_codes => scan("there are no codes to scan for this ranking"),
         Search::Codes { candidates } if size.allowed.is_some_and(|allowed| allowed <= candidates) => {
             scan(FEW)
         }
-        Search::Codes { candidates } => Ok((Engine::Codes { candidates: candidates.max(size.limit) }, None)),
+        Search::Codes { candidates } => (Engine::Codes { candidates: candidates.max(size.limit) }, None),
         Search::Recall { target: 1.0 } => scan("every answer was asked for"),
-        Search::Recall { target } => Ok(by_recall(size, target, calibration, wanted)),
-        Search::Auto => Ok(by_recall(size, RECALL_DEFAULT, calibration, wanted)),
+        Search::Recall { target } => by_recall(size, target, calibration, wanted),
+        Search::Auto => by_recall(size, RECALL_DEFAULT, calibration, wanted),
     }
 }
 
@@ -324,19 +327,22 @@ impl fmt::Display for Plan {
                     write!(f, " > gate on the raw best")?;
                 }
                 match self.stage {
-                    None => write!(f, " > rank by {method} ({name}, weight {weight})")?,
+                    None => write!(f, " > rank by {method} ({name}, alpha {weight})")?,
                     Some(stage) => write!(f, " > {stage} by {method} ({name})")?,
                 }
             }
+        }
+        for (prior, weight) in &self.priors {
+            write!(f, " + {weight} {prior}")?;
         }
         write!(f, " > best {} of {} queries", self.limit, self.queries)
     }
 }
 
 impl Settings {
-    /// These settings with the raw ranking.
+    /// These settings with the raw ranking, and without priors.
     pub(crate) fn raw(&self) -> Settings {
-        Settings { ranking: Ranking::Raw, ..self.clone() }
+        Settings { ranking: Ranking::Raw, priors: Vec::new(), ..self.clone() }
     }
 }
 
@@ -367,7 +373,7 @@ mod tests {
                 limit: 10,
             };
             let wanted = Wanted { correction: None, limit: 10, queries: 1 };
-            engine(size, Search::Auto, None, wanted).expect("a plan").0
+            engine(size, Search::Auto, None, wanted).0
         };
         let is_walk = |allowed: usize| engine(allowed) != Engine::Exact { reason: FEW };
         let walks: Vec<bool> = (0..=25_000).step_by(250).map(is_walk).collect();

@@ -1,5 +1,7 @@
 //! The command line: every command, option and default.
 
+mod serving;
+
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -8,9 +10,10 @@ use clap::{ArgGroup, Args, Parser, Subcommand, ValueEnum};
 use dehub_backup::BackupId;
 use dehub_index::{Durability, Quantization};
 
+pub(crate) use self::serving::{KeyArgs, KeyCommand, NewKey, Observe, Ping, Role, Serve};
 use crate::commands::live::seconds;
+use crate::commands::prior::{PriorArgs, weight};
 use crate::commands::search::timeout;
-use crate::telemetry::LogFormat;
 
 /// Vector retrieval that corrects for hubs.
 ///
@@ -48,6 +51,8 @@ pub(crate) enum Command {
     Import(Import),
     /// Add reference vectors to a bank, remove or weaken them, or drop the bank.
     Bank(Bank),
+    /// Give points a value of a prior, a column that a search can add to scores, or show the prior.
+    Prior(PriorArgs),
     /// Freeze all points to one segment of the graph, and change how it keeps vectors.
     Freeze(Freeze),
     /// Copy a cosine collection with its points moved away from what crowds around them in two banks.
@@ -84,6 +89,10 @@ pub(crate) enum Command {
     Restore(Restore),
     /// Serve the collections over HTTP.
     Serve(Serve),
+    /// Ask the server of the settings whether it lives.
+    Ping(Ping),
+    /// Make API keys.
+    Key(KeyArgs),
     /// Show the whole road on the bundled WordNet data.
     Demo(Demo),
 }
@@ -428,12 +437,22 @@ pub(crate) struct Search {
     /// How many points [default: 10].
     #[arg(long, short, visible_alias = "limit")]
     pub k: Option<usize>,
-    /// Rank by this correction; none or raw means raw [default: the collection's default, or raw].
+    /// Rank by this correction; none or raw means raw, and auto the default or else the correction of that name
+    /// [default: the collection's default, or raw].
     #[arg(long, value_name = "NAME")]
     pub correction: Option<String>,
     /// A factor on the correction's bias: 1 as fitted, 0 raw.
-    #[arg(long, default_value_t = 1.0, requires = "correction", allow_negative_numbers = true)]
-    pub weight: f32,
+    #[arg(
+        long,
+        alias = "weight",
+        default_value_t = 1.0,
+        requires = "correction",
+        allow_negative_numbers = true
+    )]
+    pub alpha: f32,
+    /// Add a prior, by its weight, to every score; may be repeated.
+    #[arg(long, value_name = "NAME=WEIGHT", value_parser = weight)]
+    pub prior: Vec<(String, f32)>,
     /// Score every point.
     #[arg(long, conflicts_with = "ef")]
     pub exact: bool,
@@ -690,38 +709,6 @@ pub(crate) struct Restore {
     /// Put it in the place of the collection of that name, which is lost.
     #[arg(long)]
     pub replace: bool,
-}
-
-#[derive(Debug, Args)]
-pub(crate) struct Serve {
-    /// The address to bind [default: 127.0.0.1].
-    #[arg(long, value_name = "ADDRESS")]
-    pub host: Option<String>,
-    /// The port to bind [default: 6363]; 0 for any free one.
-    #[arg(long)]
-    pub port: Option<u16>,
-    /// Where backups are kept that clients ask for: a directory, or the URL of an object store.
-    #[arg(long, value_name = "REPOSITORY")]
-    pub backups: Option<String>,
-    /// What it tells of itself.
-    #[command(flatten)]
-    pub observe: Observe,
-}
-
-#[derive(Debug, Args)]
-pub(crate) struct Observe {
-    /// How a line of the log on standard error looks [default: text].
-    #[arg(long, value_name = "FORMAT")]
-    pub log_format: Option<LogFormat>,
-    /// From how many milliseconds on a query is logged as slow, with its plan [default: 500]; 0 for never.
-    #[arg(long, value_name = "MS")]
-    pub slow_query_ms: Option<u64>,
-    /// Send spans of requests to a collector at this address, by OTLP over HTTP [default: send none].
-    #[arg(long, value_name = "http://HOST:PORT", env = "OTEL_EXPORTER_OTLP_ENDPOINT")]
-    pub otlp_endpoint: Option<String>,
-    /// The share of the traces that begin here which are recorded, 0 to 1 [default: 1].
-    #[arg(long, value_name = "SHARE")]
-    pub otlp_sample: Option<f64>,
 }
 
 #[derive(Debug, Args)]

@@ -28,6 +28,7 @@ fn main() -> ExitCode {
         Ok(Outcome::Done) => ExitCode::SUCCESS,
         Ok(Outcome::SomeRefused) => ExitCode::from(3),
         Ok(Outcome::NotWhole) => ExitCode::FAILURE,
+        Ok(Outcome::WrongSettings) => ExitCode::from(2),
         // Whoever read the results has seen enough.
         Err(error) if is_closed_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => {
@@ -45,7 +46,13 @@ fn outlive_file_limits() {
 }
 
 fn run(cli: Cli) -> anyhow::Result<Outcome> {
-    let mut settings = settings::read(cli.config.as_deref())?;
+    let mut settings = match settings::read(cli.config.as_deref()) {
+        Err(error) if matches!(&cli.command, Command::Serve(serve) if serve.check) => {
+            report(&error, cli.json);
+            return Ok(Outcome::WrongSettings);
+        }
+        settings => settings?,
+    };
     if let Some(data_dir) = cli.data_dir {
         settings.data_dir = data_dir;
     }
@@ -60,6 +67,7 @@ fn run(cli: Cli) -> anyhow::Result<Outcome> {
         Command::Durability(command) => commands::durability::run(&context, &command),
         Command::Freeze(command) => commands::freeze::run(&context, &command),
         Command::Import(command) => commands::import::run(&context, &command),
+        Command::Prior(command) => commands::prior::run(&context, &command),
         Command::Bank(command) => commands::bank::run(&context, &command),
         Command::Rewrite(command) => commands::rewrite::run(&context, &command),
         Command::Fit(command) => commands::fit::run(&context, &command),
@@ -78,6 +86,8 @@ fn run(cli: Cli) -> anyhow::Result<Outcome> {
         Command::Backup(command) => commands::backup::run(&context, &command),
         Command::Restore(command) => commands::restore::run(&context, &command),
         Command::Serve(command) => commands::serve::run(&context, command, &telemetry),
+        Command::Ping(command) => commands::ping::run(&context, &command),
+        Command::Key(command) => commands::key::run(&context, &command),
         Command::Demo(command) => commands::demo::run(&context, &command),
     }
 }
@@ -86,6 +96,9 @@ fn run(cli: Cli) -> anyhow::Result<Outcome> {
 fn start_telemetry(settings: &mut Settings, command: &Command) -> anyhow::Result<Telemetry> {
     let Command::Serve(serve) = command else { return Telemetry::start(LogFormat::Text, None) };
     settings.observe.apply(&serve.observe);
+    if serve.check {
+        return Telemetry::start(LogFormat::Text, None);
+    }
     Telemetry::start(settings.observe.log_format, settings.observe.otlp().as_ref())
 }
 

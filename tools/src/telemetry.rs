@@ -16,7 +16,7 @@ use opentelemetry_sdk::error::OTelSdkResult;
 use opentelemetry_sdk::trace::{
     BatchConfigBuilder, BatchSpanProcessor, Sampler, SdkTracerProvider, SpanData, SpanExporter as Export,
 };
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use tracing::{Span, Subscriber};
 use tracing_opentelemetry::OpenTelemetrySpanExt;
 use tracing_subscriber::filter::{EnvFilter, LevelFilter, Targets};
@@ -50,7 +50,7 @@ const COMPLAIN_EVERY: Duration = Duration::from_secs(300);
 const LOG_DEFAULT: &str = "warn,dehub_api=info,actix_http::h1=off";
 
 /// How a line of the log looks.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, clap::ValueEnum)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, clap::ValueEnum)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum LogFormat {
     /// For people.
@@ -67,6 +67,23 @@ pub(crate) struct Otlp {
     pub(crate) endpoint: String,
     /// The share of the traces that begin here which are recorded; of others, those who began them decide.
     pub(crate) sample: f64,
+}
+
+impl Otlp {
+    /// Whether spans can be sent so, if somebody takes them.
+    pub(crate) fn check(&self) -> anyhow::Result<()> {
+        let Otlp { endpoint, sample } = self;
+        if !(0.0..=1.0).contains(sample) {
+            bail!("the share of traces to record is {sample}, wanted 0 to 1");
+        }
+        if !endpoint.starts_with("http://") {
+            bail!(
+                "the OTLP endpoint is {endpoint:?}, wanted http://HOST:PORT of a collector (which passes spans on by TLS \
+                 if need be)"
+            );
+        }
+        Ok(())
+    }
 }
 
 /// Collects spans until it is dropped, which sends those that wait.
@@ -120,15 +137,7 @@ where
 
 fn provider(otlp: &Otlp) -> anyhow::Result<SdkTracerProvider> {
     let Otlp { endpoint, sample } = otlp;
-    if !(0.0..=1.0).contains(sample) {
-        bail!("the share of traces to record is {sample}, wanted 0 to 1");
-    }
-    if !endpoint.starts_with("http://") {
-        bail!(
-            "the OTLP endpoint is {endpoint:?}, wanted http://HOST:PORT of a collector (which passes spans on by TLS \
-             if need be)"
-        );
-    }
+    otlp.check()?;
     let exporter = SpanExporter::builder()
         .with_http()
         .with_protocol(Protocol::HttpBinary)

@@ -235,7 +235,7 @@ fn described(task: &Task, collection: &Arc<Collection>, watched: &Watched) -> Re
     task.reply(&Described { policy, kept, waiting })
 }
 
-fn policy(body: Value) -> Result<LiveBank, Problem> {
+pub(crate) fn policy(body: Value) -> Result<LiveBank, Problem> {
     let mut fields = Fields::new(body, Place::Body)?;
     let policy = LiveBank {
         bank: fields.required("bank", decode::name)?,

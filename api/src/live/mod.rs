@@ -26,6 +26,8 @@ use counts::Counts;
 use reservoir::Stamp;
 
 pub(crate) use counts::{COUNTED, RAW};
+#[cfg(any(test, feature = "fuzzing"))]
+pub(crate) use handlers::policy;
 pub(crate) use handlers::{
     LiveReply, begin, describe, drift_against, drift_of, end, flush, hubness, reset_hubness,
 };
@@ -344,6 +346,12 @@ impl Watched {
         *known =
             Skewness { queries, at: Some(Instant::now()), took: begun.elapsed(), rankings: rankings.clone() };
         rankings
+    }
+
+    /// How often a row was among the first answers: for each ranking its name, the count, the queries, and the
+    /// mean count of the points there are.
+    pub(crate) fn counts_of(&self, snapshot: &Snapshot, row: u32) -> Vec<(String, u32, u64, f64)> {
+        self.counts.of_row(row, snapshot.len())
     }
 
     /// Queries kept, and changes that the bank has yet to learn.

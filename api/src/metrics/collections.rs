@@ -196,13 +196,8 @@ impl Served {
         }
         let held = ConstGauge::new(self.sources.body_bytes.taken() as u64);
         encode_one(encoder, ("request_body", "Bodies that are held", Some(Unit::Bytes)), held)?;
-        let counters = [
-            ("snapshot_created", "Backups made since the server started", self.sources.jobs.backups()),
-            ("slow_queries", "Slow queries since the server started", self.sources.slow.count()),
-        ];
-        for (name, help, value) in counters {
-            encode_one(encoder, (name, help, None), ConstCounter::new(value))?;
-        }
+        let slow = ConstCounter::new(self.sources.slow.count());
+        encode_one(encoder, ("slow_queries", "Slow queries since the server started", None), slow)?;
         let jobs = self.sources.jobs.by_state();
         let jobs = jobs.into_iter().map(|(state, count)| ([("state", state)], ConstGauge::new(count)));
         encode_all(encoder, ("jobs", "Jobs that are remembered, by their state", None), jobs)

@@ -55,8 +55,7 @@ impl Served {
         let server = Server::bind(catalogue, config).expect("a port is free");
         let (address, stop) = (server.address(), server.stop_handle());
         let thread = Some(thread::spawn(move || server.run()));
-        let agent = Agent::new_with_config(Agent::config_builder().http_status_as_error(false).build());
-        Served { address, stop, thread, client: Client { base: format!("http://{address}"), agent } }
+        Served { address, stop, thread, client: Client::new(address) }
     }
 
     pub(crate) fn client(&self) -> Client {
@@ -83,6 +82,12 @@ impl Drop for Served {
 }
 
 impl Client {
+    /// A client of a server that is there.
+    pub(crate) fn new(address: SocketAddr) -> Client {
+        let agent = Agent::new_with_config(Agent::config_builder().http_status_as_error(false).build());
+        Client { base: format!("http://{address}"), agent }
+    }
+
     /// Sends bytes as they are.
     pub(crate) fn send(
         &self,
@@ -107,8 +112,11 @@ impl Client {
         let (content_type, allow) = (header("content-type").unwrap_or_default(), header("allow"));
         let retry_after = header("retry-after");
         let text = response.body_mut().read_to_string().expect("a body of text");
-        let body =
-            serde_json::from_str(&text).unwrap_or_else(|error| panic!("{method} {path}: {error}: {text}"));
+        let is_plain = content_type.starts_with("text/plain");
+        let read = |text: &str| {
+            serde_json::from_str(text).unwrap_or_else(|error| panic!("{method} {path}: {error}: {text}"))
+        };
+        let body = if is_plain { Value::from(text) } else { read(&text) };
         Reply { status: response.status().as_u16(), content_type, allow, retry_after, body }
     }
 

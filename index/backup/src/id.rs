@@ -87,8 +87,8 @@ fn parse(text: &str) -> Option<BackupId> {
     })
 }
 
-/// `YYYYMMDDTHHMMSSZ`, in the Gregorian calendar.
-fn utc(seconds: u64) -> String {
+/// `YYYYMMDDTHHMMSSZ` of seconds since 1970, in the Gregorian calendar.
+pub fn utc(seconds: u64) -> String {
     let (days, second) = (seconds / 86_400, seconds % 86_400);
     // Years begin in March here, so that the leap day is a year's last; 719,468 days from year 0 to 1970.
     let days = days + 719_468;

@@ -24,7 +24,7 @@ mod repository;
 mod sweep;
 
 pub use error::BackupError;
-pub use id::BackupId;
+pub use id::{BackupId, utc};
 pub use manifest::{About, FORMAT};
 pub use repository::{BackupInfo, Checked, Listing, Progress, Repository, Step, StoreOptions, Stored};
 pub use sweep::Swept;

@@ -145,6 +145,16 @@ pub enum FormatError {
         /// The numbers in this one.
         found: usize,
     },
+    /// The values would take more memory than they may: a few bytes can stand for very many.
+    #[error("{}: from row {row} on, the values take more than {limit} bytes once decoded", path.display())]
+    TooLarge {
+        /// The file.
+        path: PathBuf,
+        /// The row that would be too much, or the first of those looked at together.
+        row: u64,
+        /// The most bytes.
+        limit: usize,
+    },
     /// The bytes cannot be decoded: the file is damaged, or uses what this build cannot read.
     #[error("{}: not readable from row {row} on: {reason}", path.display())]
     Damaged {
@@ -173,6 +183,7 @@ impl FormatError {
             | FormatError::Line { path, .. }
             | FormatError::Value { path, .. }
             | FormatError::Ragged { path, .. }
+            | FormatError::TooLarge { path, .. }
             | FormatError::Damaged { path, .. } => path,
         }
     }
@@ -218,6 +229,7 @@ pub(crate) enum Flaw {
     Value { field: String, coordinate: Option<usize>, wanted: String, found: String },
     Ragged { field: String, wanted: usize, found: usize },
     Dimension { found: u64 },
+    TooLarge { limit: usize },
 }
 
 impl Flaw {
@@ -250,6 +262,10 @@ impl Flaw {
                 FormatError::Ragged { path, place, field, wanted, found }
             }
             Flaw::Dimension { found } => FormatError::Dimension { path, found },
+            Flaw::TooLarge { limit } => {
+                let (Place::Row(row) | Place::Line(row)) = place;
+                FormatError::TooLarge { path, row, limit }
+            }
         }
     }
 }

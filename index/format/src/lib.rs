@@ -6,8 +6,13 @@
 //! the file and the place. Nothing is filled in, skipped or cut to fit. Values are not judged here:
 //! NaN and zero vectors pass, and are refused by the collection that knows its metric.
 //!
+//! [`open_table`] reads the same from bytes in memory, as an Arrow stream or Parquet, with a limit on what they unfold
+//! to; [`write_arrow`] writes columns as an Arrow stream.
+//!
 //! No type of Arrow, Parquet or npy leaves this package.
 
+mod arrow;
+mod body;
 mod error;
 mod fields;
 mod jsonl;
@@ -17,10 +22,14 @@ mod npy;
 mod npy_header;
 mod options;
 mod parquet;
+mod parquet_pages;
 mod parquet_values;
 mod reader;
+mod table;
 mod write;
 
+pub use arrow::{Column, WriteArrowError, write_arrow};
+pub use body::{TableBatch, TableFormat, TableReader, open_table};
 pub use error::{FormatError, Place};
 pub use lines::LINE_BYTES_MAX;
 pub use npy_header::NPY_HEADER_BYTES_MAX;

@@ -1,12 +1,14 @@
 //! Arrow arrays as plain numbers and JSON values.
 
+use std::sync::Arc;
+
 use arrow_array::cast::AsArray;
 use arrow_array::types::{
     Float16Type, Float32Type, Float64Type, Int8Type, Int16Type, Int32Type, Int64Type, UInt8Type, UInt16Type,
     UInt32Type, UInt64Type,
 };
 use arrow_array::{Array, Float16Array, Float32Array, Float64Array};
-use arrow_schema::DataType;
+use arrow_schema::{DataType, Field, Schema, SchemaRef};
 use serde_json::{Map, Number, Value};
 
 use crate::error::Flaw;
@@ -73,10 +75,16 @@ fn is_payload_within(data_type: &DataType, depth: usize) -> bool {
 ///
 /// Only types that [`is_payload`] accepts come here.
 #[expect(clippy::wildcard_enum_match_arm, reason = "the type was checked when the file was opened")]
-pub(crate) fn cell(array: &dyn Array, row: usize, field: &str) -> Result<Option<Value>, Flaw> {
+pub(crate) fn cell(
+    array: &dyn Array,
+    row: usize,
+    field: &str,
+    budget: &mut Budget,
+) -> Result<Option<Value>, Flaw> {
     if array.is_null(row) {
         return Ok(None);
     }
+    budget.take(size_of::<Value>())?;
     let value = match array.data_type() {
         DataType::Null => return Ok(None),
         DataType::Boolean => array.as_boolean().value(row).into(),
@@ -91,17 +99,64 @@ pub(crate) fn cell(array: &dyn Array, row: usize, field: &str) -> Result<Option<
         DataType::Float16 => float(array.as_primitive::<Float16Type>().value(row).to_f64(), field)?,
         DataType::Float32 => float(array.as_primitive::<Float32Type>().value(row).into(), field)?,
         DataType::Float64 => float(array.as_primitive::<Float64Type>().value(row), field)?,
-        DataType::Utf8 => array.as_string::<i32>().value(row).into(),
-        DataType::LargeUtf8 => array.as_string::<i64>().value(row).into(),
-        DataType::Utf8View => array.as_string_view().value(row).into(),
-        DataType::Dictionary(..) => return dictionary_cell(array, row, field),
-        DataType::List(_) => list(array.as_list::<i32>().value(row).as_ref(), field)?,
-        DataType::LargeList(_) => list(array.as_list::<i64>().value(row).as_ref(), field)?,
-        DataType::FixedSizeList(..) => list(array.as_fixed_size_list().value(row).as_ref(), field)?,
-        DataType::Struct(_) => object(array, row, field)?,
+        DataType::Utf8 => text(array.as_string::<i32>().value(row), budget)?,
+        DataType::LargeUtf8 => text(array.as_string::<i64>().value(row), budget)?,
+        DataType::Utf8View => text(array.as_string_view().value(row), budget)?,
+        DataType::Dictionary(..) => return dictionary_cell(array, row, field, budget),
+        DataType::List(_) => list(array.as_list::<i32>().value(row).as_ref(), field, budget)?,
+        DataType::LargeList(_) => list(array.as_list::<i64>().value(row).as_ref(), field, budget)?,
+        DataType::FixedSizeList(..) => list(array.as_fixed_size_list().value(row).as_ref(), field, budget)?,
+        DataType::Struct(_) => object(array, row, field, budget)?,
         other => return Err(Flaw::value(field, PAYLOAD_TYPES, other.to_string())),
     };
     Ok(Some(value))
+}
+
+/// How many bytes values may take yet. A few bytes of a dictionary or a view can name a long text in every row.
+pub(crate) struct Budget {
+    limit: usize,
+    left: usize,
+}
+
+impl Budget {
+    pub(crate) fn new(limit: usize) -> Budget {
+        Budget { limit, left: limit }
+    }
+
+    pub(crate) fn refill(&mut self) {
+        self.left = self.limit;
+    }
+
+    fn take(&mut self, bytes: usize) -> Result<(), Flaw> {
+        self.left = self.left.checked_sub(bytes).ok_or(Flaw::TooLarge { limit: self.limit })?;
+        Ok(())
+    }
+}
+
+fn text(text: &str, budget: &mut Budget) -> Result<Value, Flaw> {
+    budget.take(text.len())?;
+    Ok(text.into())
+}
+
+/// The same schema, with texts that are views of their buffers.
+pub(crate) fn views_of(schema: &Schema) -> SchemaRef {
+    let fields: Vec<Field> = schema.fields().iter().map(|field| view_of(field)).collect();
+    Arc::new(Schema::new_with_metadata(fields, schema.metadata().clone()))
+}
+
+#[expect(clippy::wildcard_enum_match_arm, reason = "of Arrow's forty types these hold texts")]
+fn view_of(field: &Field) -> Field {
+    let within = |item: &Arc<Field>| Arc::new(view_of(item));
+    let data_type = match field.data_type() {
+        DataType::Utf8 | DataType::LargeUtf8 => DataType::Utf8View,
+        DataType::Dictionary(_, values) if is_text(values) => DataType::Utf8View,
+        DataType::List(item) => DataType::List(within(item)),
+        DataType::LargeList(item) => DataType::LargeList(within(item)),
+        DataType::FixedSizeList(item, size) => DataType::FixedSizeList(within(item), *size),
+        DataType::Struct(fields) => DataType::Struct(fields.iter().map(within).collect()),
+        other => other.clone(),
+    };
+    field.clone().with_data_type(data_type)
 }
 
 /// JSON has no NaN and no infinity.
@@ -111,26 +166,31 @@ fn float(number: f64, field: &str) -> Result<Value, Flaw> {
         .ok_or_else(|| Flaw::value(field, "a finite number or null", number.to_string()))
 }
 
-fn dictionary_cell(array: &dyn Array, row: usize, field: &str) -> Result<Option<Value>, Flaw> {
+fn dictionary_cell(
+    array: &dyn Array,
+    row: usize,
+    field: &str,
+    budget: &mut Budget,
+) -> Result<Option<Value>, Flaw> {
     let dictionary = array.as_any_dictionary();
-    let key = cell(dictionary.keys(), row, field)?.and_then(|key| key.as_u64());
+    let key = cell(dictionary.keys(), row, field, budget)?.and_then(|key| key.as_u64());
     match key.and_then(|key| usize::try_from(key).ok()) {
-        Some(key) if key < dictionary.values().len() => cell(dictionary.values(), key, field),
+        Some(key) if key < dictionary.values().len() => cell(dictionary.values(), key, field, budget),
         _ => Err(Flaw::value(field, "a key of the column's dictionary", "another key")),
     }
 }
 
 /// A null within a list stays one, so that the places of the others do not change.
-fn list(items: &dyn Array, field: &str) -> Result<Value, Flaw> {
-    (0..items.len()).map(|row| Ok(cell(items, row, field)?.unwrap_or(Value::Null))).collect()
+fn list(items: &dyn Array, field: &str, budget: &mut Budget) -> Result<Value, Flaw> {
+    (0..items.len()).map(|row| Ok(cell(items, row, field, budget)?.unwrap_or(Value::Null))).collect()
 }
 
 /// A null within a struct is a field that is not there.
-fn object(array: &dyn Array, row: usize, field: &str) -> Result<Value, Flaw> {
+fn object(array: &dyn Array, row: usize, field: &str, budget: &mut Budget) -> Result<Value, Flaw> {
     let members = array.as_struct();
     let mut object = Map::new();
     for (name, column) in members.column_names().into_iter().zip(members.columns()) {
-        if let Some(value) = cell(column, row, &format!("{field}.{name}"))?
+        if let Some(value) = cell(column, row, &format!("{field}.{name}"), budget)?
             && object.insert(name.to_owned(), value).is_some()
         {
             return Err(Flaw::value(field, "each name once", format!("{name} twice")));

@@ -113,6 +113,18 @@ impl Default for BuildOptions {
 /// If there are more than [`NODES_MAX`] nodes, `m` is out of range, a group is empty, a vector does not
 /// have `dim` numbers, or the projection is not one of `dim` numbers on fewer.
 pub fn build(points: &Points<'_>, options: &BuildOptions) -> Segment {
+    build_unless(points, options, &|| false).expect("nobody stops it")
+}
+
+/// The same, or nothing if `is_stopped` says so meanwhile. It is asked before every node is linked.
+///
+/// # Panics
+/// As [`build`].
+pub fn build_unless(
+    points: &Points<'_>,
+    options: &BuildOptions,
+    is_stopped: &(dyn Fn() -> bool + Sync),
+) -> Option<Segment> {
     assert!(points.groups.len() <= NODES_MAX, "at most {NODES_MAX} nodes");
     assert!((M_MIN..=M_MAX).contains(&options.m), "between {M_MIN} and {M_MAX} links");
     assert!(points.groups.iter().all(|rows| !rows.is_empty()), "a node has rows");
@@ -127,10 +139,13 @@ pub fn build(points: &Points<'_>, options: &BuildOptions) -> Segment {
     // A pool of its own: in the shared one, what else the process does would queue behind the whole build.
     match rayon::ThreadPoolBuilder::new().num_threads(options.threads.max(1)).build() {
         Ok(pool) => pool.install(|| {
-            let draft = link(points, options, &center, Some(&pool));
-            freeze(points, options, &center, draft)
+            let draft = link(points, options, &center, Some(&pool), is_stopped)?;
+            Some(freeze(points, options, &center, draft))
         }),
-        Err(_) => freeze(points, options, &center, link(points, options, &center, None)),
+        Err(_) => {
+            let draft = link(points, options, &center, None, is_stopped)?;
+            Some(freeze(points, options, &center, draft))
+        }
     }
 }
 
@@ -139,7 +154,8 @@ fn link(
     options: &BuildOptions,
     center: &[f32],
     pool: Option<&rayon::ThreadPool>,
-) -> Draft {
+    is_stopped: &(dyn Fn() -> bool + Sync),
+) -> Option<Draft> {
     let nodes = points.groups.len();
     let geometry = Geometry::new(points, center);
     let draft = match options.builder {
@@ -151,24 +167,35 @@ fn link(
             let node = |place: usize| u32::try_from(place).expect("nodes are numbered by 31 bits");
             let mut order: Vec<u32> = (0..nodes).map(node).filter(|&node| node != draft.entry).collect();
             random.shuffle(&mut order);
-            insert_all(&draft, &order, pool.filter(|pool| pool.current_num_threads() > 1));
+            insert_all(&draft, &order, pool.filter(|pool| pool.current_num_threads() > 1), is_stopped);
             draft
         }
         Builder::HnswRs => link_by_hnsw_rs(nodes, options, geometry),
     };
+    if is_stopped() {
+        return None;
+    }
     draft.reach_all();
-    draft
+    Some(draft)
 }
 
-fn insert_all(draft: &Draft, order: &[u32], pool: Option<&rayon::ThreadPool>) {
+/// Links the nodes, or only some of them once it is stopped.
+fn insert_all(
+    draft: &Draft,
+    order: &[u32],
+    pool: Option<&rayon::ThreadPool>,
+    is_stopped: &(dyn Fn() -> bool + Sync),
+) {
     let in_turn = if pool.is_some() { FIRST_IN_TURN.min(order.len()) } else { order.len() };
     let mut scratch = Scratch::default();
-    order[..in_turn].iter().for_each(|&node| draft.insert(node, &mut scratch));
+    order[..in_turn].iter().take_while(|_| !is_stopped()).for_each(|&node| draft.insert(node, &mut scratch));
     if let Some(pool) = pool {
         let next = AtomicUsize::new(in_turn);
         pool.broadcast(|_| {
             let mut scratch = Scratch::default();
-            while let Some(&node) = order.get(next.fetch_add(1, Ordering::Relaxed)) {
+            while let Some(&node) = order.get(next.fetch_add(1, Ordering::Relaxed))
+                && !is_stopped()
+            {
                 draft.insert(node, &mut scratch);
             }
         });

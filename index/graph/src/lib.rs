@@ -28,7 +28,7 @@ mod verify;
 mod visited;
 mod walk;
 
-pub use build::{BuildOptions, Builder, M_MAX, M_MIN, NODES_MAX, Points, build};
+pub use build::{BuildOptions, Builder, M_MAX, M_MIN, NODES_MAX, Points, build, build_unless};
 pub use codes::CodeKind;
 pub use error::SegmentError;
 pub use reduce::fit_projection;

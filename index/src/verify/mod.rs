@@ -11,11 +11,12 @@ use std::ops::Range;
 
 use dehub_store::{Family, View};
 
-use crate::open::{read_banks, read_choices, read_corrections, read_sets};
+use crate::open::{read_banks, read_choices, read_corrections, read_fields, read_sets};
 use crate::orphans::{Orphans, find_orphans};
+use crate::payload::PayloadColumns;
 use crate::record::{CALIBRATION_KEY, COUNTERS_KEY, Counters, FAMILIES, META, from_json};
 use crate::state::State;
-use crate::{Calibration, Collection, Name, OpenProgress, ReadError};
+use crate::{Calibration, Collection, FieldKind, Name, OpenProgress, PayloadPath, ReadError};
 
 pub use rebuild::Rebuilt;
 
@@ -29,7 +30,7 @@ pub enum CheckKind {
     Store,
     /// The numbers that only grow are beyond all that were given.
     Counters,
-    /// Ids, points and vectors are one to one, and vectors are those in memory.
+    /// Ids, points and vectors are one to one, and vectors and indexed payload fields are those in memory.
     Points,
     /// Points in quarantine have no row.
     Held,
@@ -41,8 +42,11 @@ pub enum CheckKind {
     Gates,
     /// Corrections have all their parts.
     Corrections,
-    /// The default, the rule of the quarantine and the policy of the live bank name what there is.
+    /// The default, the rule of the quarantine and the policy of the live bank name what there is, and the payload
+    /// fields in memory are those with an index.
     Choices,
+    /// Priors are those in memory, and of points that there are.
+    Priors,
     /// Fits that are not complete have numbers of their own.
     Pending,
     /// Segments have every point of their rows once, under the code of its vector, and links lead to all.
@@ -53,7 +57,7 @@ pub enum CheckKind {
 
 impl CheckKind {
     /// Every kind.
-    pub const ALL: [CheckKind; 12] = [
+    pub const ALL: [CheckKind; 13] = [
         CheckKind::Store,
         CheckKind::Counters,
         CheckKind::Points,
@@ -63,6 +67,7 @@ impl CheckKind {
         CheckKind::Gates,
         CheckKind::Corrections,
         CheckKind::Choices,
+        CheckKind::Priors,
         CheckKind::Pending,
         CheckKind::Graph,
         CheckKind::Calibration,
@@ -80,6 +85,7 @@ impl CheckKind {
             CheckKind::Gates => "gates",
             CheckKind::Corrections => "corrections",
             CheckKind::Choices => "choices",
+            CheckKind::Priors => "priors",
             CheckKind::Pending => "pending",
             CheckKind::Graph => "graph",
             CheckKind::Calibration => "calibration",
@@ -195,6 +201,7 @@ impl Collection {
         fresh.banks.clear();
         fresh.sets.clear();
         fresh.corrections.clear();
+        fresh.priors.clear();
         let mut verifier = Verifier { collection: self, state: &state, fresh, view: &view, report };
         verifier.section(CheckKind::Store, progress, Verifier::store);
         if verifier.report.is_whole() {
@@ -206,6 +213,7 @@ impl Collection {
             verifier.section(CheckKind::Gates, progress, Verifier::gates);
             verifier.section(CheckKind::Corrections, progress, Verifier::corrections);
             verifier.section(CheckKind::Choices, progress, Verifier::choices);
+            verifier.section(CheckKind::Priors, progress, Verifier::priors);
             verifier.section(CheckKind::Pending, progress, Verifier::pending);
             verifier.section(CheckKind::Graph, progress, Verifier::graph);
             verifier.section(CheckKind::Calibration, progress, Verifier::calibration);
@@ -335,7 +343,11 @@ impl Verifier<'_> {
     fn choices(&mut self) -> Result<(), ReadError> {
         let (own, fresh) = (self.state, &mut self.fresh);
         read_choices(fresh, self.view)?;
+        let kinds = |columns: &PayloadColumns| -> Vec<(PayloadPath, FieldKind)> {
+            columns.iter().map(|(path, column)| (path.clone(), column.kind())).collect()
+        };
         let same = [
+            ("payload indexes", kinds(&own.columns) == kinds(&read_fields(self.view)?)),
             ("default", own.default == fresh.default),
             ("quarantine", own.quarantine.rule == fresh.quarantine.rule),
             ("live", own.live_bank == fresh.live_bank),

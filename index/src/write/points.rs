@@ -24,12 +24,15 @@ impl Draft<'_> {
         let mut gone = Vec::new();
         for (point, vector) in points.iter().zip(&vectors) {
             self.unhold(&point.id);
-            gone.extend(self.row(&point.id)?);
+            let replaced = self.row(&point.id)?;
+            gone.extend(replaced);
             let row = self.next.row_count();
             self.next.push_row(vector);
+            self.carry_priors(&point.id, replaced);
             self.next.live.insert(row);
             self.ids.insert(point.id.clone(), Some(row));
             let record = point_bytes(&point.id, point.text.as_deref(), point.payload.as_ref());
+            self.next.columns.set(row, point.payload.as_ref())?;
             self.visible.put(IDS, &id_key(&point.id), &row_key(row));
             self.visible.put(POINTS, &row_key(row), &record);
             self.visible.put(VECTORS, &row_key(row), &vector_bytes(vector.as_slice()));
@@ -50,6 +53,7 @@ impl Draft<'_> {
             unheld += usize::from(self.unhold(id));
             if let Some(row) = self.row(id)? {
                 gone.push(row);
+                self.lose_priors(id);
                 self.ids.insert(id.clone(), None);
                 self.visible.delete(IDS, &id_key(id));
             }
@@ -64,6 +68,8 @@ impl Draft<'_> {
     fn forget(&mut self, gone: &[u32]) {
         for &row in gone {
             self.next.live.remove(row);
+            self.next.columns.forget(row);
+            self.next.priors.values_mut().for_each(|prior| _ = prior.remove(row));
             self.visible.delete(POINTS, &row_key(row));
             self.visible.delete(VECTORS, &row_key(row));
             for (&number, set) in &self.next.sets {

@@ -87,6 +87,11 @@ impl OwnedView {
     ) -> Result<Vec<Option<Vec<u8>>>, ReadError> {
         self.0.borrow_dependent().get_many(family, keys)
     }
+
+    /// The rows with `from <= key < to`, ascending; without `to`, all from `from` on.
+    pub fn scan(&self, family: Family, from: &[u8], to: Option<&[u8]>) -> Scan<'_> {
+        self.0.borrow_dependent().scan(family, from, to)
+    }
 }
 
 impl fmt::Debug for OwnedView {

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::PathBuf;
 
-use dehub_index::{GraphBuild, Question, Variant};
+use dehub_index::{GraphBuild, Question, Variant, WriteError};
 use dehub_vector::Metric;
 
 use crate::made::{Home, Numbers, config_with_graph, points};
@@ -286,4 +286,26 @@ fn the_one_file_of_an_earlier_version_is_removed() {
     let (file, earlier) = (home.graph_file(), home.path().join("graph.bin"));
     home.reopen_after(|| _ = fs::copy(&file, &earlier).expect("writable"));
     assert_eq!(home.graph_files(), [file]);
+}
+
+#[test]
+fn a_freeze_that_is_stopped_changes_nothing_and_is_made_when_the_collection_is_opened_again() {
+    let mut home = Home::new(config_with_graph(DIM, Metric::Cosine));
+    home.upsert(&points(0, &Numbers(9).vectors(440, DIM)));
+    assert!(home.collection().is_graph_due());
+    let before = (home.snapshot().sequence(), home.snapshot().gallery().graph_nodes);
+    home.collection().stop_freezing();
+    for outcome in [home.collection().freeze(), home.collection().build_graph_if_due()] {
+        assert!(matches!(outcome, Err(WriteError::Interrupted)), "{outcome:?}");
+    }
+    let snapshot = home.snapshot();
+    assert_eq!((snapshot.sequence(), snapshot.gallery().graph_nodes), before);
+    let query = home.query(&[1.0, 0.5, 0.25, 0.0]);
+    let question = Question { vectors: std::slice::from_ref(&query), limit: 5, targets: &[] };
+    let found = snapshot.scan(&question, &[Variant::raw()]);
+    assert_eq!(bits(&found[0][0].best), bits(&full_sort(&snapshot, &query, &Variant::raw())[..5]));
+    home.upsert(&points(440, &Numbers(11).vectors(1, DIM)));
+    drop(snapshot);
+    home.reopen();
+    assert_eq!(home.collection().freeze().expect("a graph"), GraphBuild::Built { nodes: 441 });
 }

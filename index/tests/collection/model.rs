@@ -4,14 +4,16 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use dehub_index::{
-    BankUpdate, Collection, DefaultCorrection, Durability, EntryInput, EntrySelector, FitProgress, HubRule,
-    PointInput, Quantization, Question, Snapshot, Variant, WriteError,
+    BankUpdate, Collection, DefaultCorrection, Durability, EntryInput, EntrySelector, FieldKind, FieldValue,
+    FitProgress, HubRule, Payload, PayloadChange, PayloadPath, PointInput, Quantization, Question, Snapshot,
+    Variant, WriteError,
 };
 use dehub_normalize::{BankKind, Method, Statistic, Term};
 use dehub_vector::{Metric, PointId, Vector};
 use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::test_runner::TestCaseError;
+use serde_json::json;
 
 use crate::made::{Numbers, fit, gallery, ids, name, point, queries};
 use crate::reference::{log_sum_exp, similarity, top_mean};
@@ -21,8 +23,12 @@ pub(crate) const DIM: usize = 2;
 const IDS: u64 = 12;
 /// Ids of the points that come all at once.
 const CROWD: std::ops::Range<u64> = 1000..1300;
+/// Fields of payloads.
+const FIELDS: [&str; 2] = ["f", "g"];
 const LABELS: [&str; 5] =
     ["IS(beta=2)", "NNN(alpha=0.5,k=2)", "DualIS(b1=1,b2=3)", "DIS(beta=2,k=1)", "DualDIS(b1=2,b2=1,k=2)"];
+const PRIOR: &str = "popularity";
+const PRIOR_WEIGHT: f32 = 0.5;
 /// A walk this wide meets every point of a small graph.
 const EFFORT: usize = 4096;
 
@@ -32,6 +38,11 @@ pub(crate) enum Step {
     /// So many points that a fit may be done in pieces.
     UpsertCrowd,
     Delete(Vec<u64>),
+    /// Sets a field of payloads to a number, or takes it away.
+    SetField(Vec<u64>, usize, Option<i64>),
+    ClearPayloads(Vec<u64>),
+    /// Keeps a field in memory, or no more.
+    IndexField(usize, bool),
     /// Vectors with their weights, and whether corrections take them in later.
     AddQueries(Vec<(Vec<f32>, u8)>, bool),
     AddReferences(Vec<(Vec<f32>, u8)>, bool),
@@ -53,6 +64,10 @@ pub(crate) enum Step {
     SetQuarantine(usize, bool),
     EndQuarantine,
     ReleaseAll,
+    /// Values of the prior, which is made if it is not there.
+    SetPrior(BTreeMap<u64, i8>),
+    UnsetPrior(Vec<u64>),
+    DropPrior,
     BuildGraph,
     Freeze,
     Quantize(usize),
@@ -76,6 +91,10 @@ pub(crate) fn step() -> impl Strategy<Value = Step> {
     prop_oneof![
         6 => prop::collection::btree_map(0..IDS, vector(), 1..5).prop_map(Step::Upsert),
         3 => vec(0..IDS, 0..4).prop_map(Step::Delete),
+        3 => (vec(0..IDS, 0..5), 0..FIELDS.len(), prop::option::of(-2_i64..3))
+            .prop_map(|(ids, field, value)| Step::SetField(ids, field, value)),
+        1 => vec(0..IDS, 0..4).prop_map(Step::ClearPayloads),
+        1 => (0..FIELDS.len(), any::<bool>()).prop_map(|(field, keeps)| Step::IndexField(field, keeps)),
         3 => (entries(), any::<bool>()).prop_map(|(entries, defer)| Step::AddQueries(entries, defer)),
         3 => (entries(), any::<bool>()).prop_map(|(entries, defer)| Step::AddReferences(entries, defer)),
         2 => vec(0_u32..8, 0..4).prop_map(Step::RemoveQueries),
@@ -91,6 +110,9 @@ pub(crate) fn step() -> impl Strategy<Value = Step> {
         1 => (label(), any::<bool>()).prop_map(|(label, holds)| Step::SetQuarantine(label, holds)),
         1 => Just(Step::EndQuarantine),
         1 => Just(Step::ReleaseAll),
+        2 => prop::collection::btree_map(0..IDS, -4_i8..=4, 1..3).prop_map(Step::SetPrior),
+        1 => vec(0..IDS, 0..4).prop_map(Step::UnsetPrior),
+        1 => Just(Step::DropPrior),
         1 => Just(Step::BuildGraph),
         1 => Just(Step::Freeze),
         1 => (0..Quantization::ALL.len()).prop_map(Step::Quantize),
@@ -115,6 +137,9 @@ pub(crate) fn every_kind() -> Vec<Step> {
     };
     vec![
         batch(0, &[[1.0, 0.0], [2.0, 1.0], [-1.0, 2.0], [1.0, 0.0]]),
+        Step::SetField(vec![0, 2, 9], 0, Some(1)),
+        Step::IndexField(0, true),
+        Step::SetPrior([(0, 3), (1, -2), (2, 1)].into()),
         Step::AddQueries(entries(&[(1.0, 1.0, 1), (2.0, -1.0, 2), (0.0, 1.0, 1)]), false),
         Step::AddReferences(entries(&[(1.0, 0.0, 1), (2.0, 1.0, 4), (0.0, 2.0, 1)]), false),
         Step::Fit(0),
@@ -129,6 +154,7 @@ pub(crate) fn every_kind() -> Vec<Step> {
         Step::Reopen,
         Step::SetQuarantine(0, true),
         batch(4, &[[1.0, 1.0], [2.0, 0.0]]),
+        Step::SetField(vec![0, 4], 0, Some(2)),
         Step::ReleaseAll,
         Step::EndQuarantine,
         Step::RemoveQueries(vec![0]),
@@ -136,9 +162,14 @@ pub(crate) fn every_kind() -> Vec<Step> {
         Step::Quantize(0),
         Step::BuildGraph,
         Step::SetDurability(Durability::Relaxed),
+        Step::ClearPayloads(vec![0, 4]),
+        Step::SetPrior([(0, -1), (3, 4)].into()),
+        Step::UnsetPrior(vec![3, 2]),
         Step::Delete(vec![1, 5]),
+        Step::IndexField(0, false),
         Step::SetDurability(Durability::Strict),
         Step::ClearDefault,
+        Step::DropPrior,
         Step::Drop(0),
         Step::Drop(4),
         Step::DropBank(true),
@@ -229,6 +260,11 @@ pub(crate) struct Model {
     /// The correction that new points are tested by, and whether all of them are held, or none.
     rule: Option<(&'static str, bool)>,
     held: BTreeMap<u64, Vec<f32>>,
+    /// Of points and held ones, those that have any.
+    payloads: BTreeMap<u64, BTreeMap<&'static str, i64>>,
+    indexed: BTreeSet<&'static str>,
+    /// Id → value of the prior, if there is one.
+    prior: Option<BTreeMap<u64, i8>>,
     pub(crate) durability: Durability,
 }
 
@@ -308,15 +344,27 @@ impl Model {
 }
 
 impl Model {
-    /// What becomes of it, and how many points or entries the collection says were removed, if it says so.
+    /// What becomes of it, and how many points or entries the collection says were removed or changed, if it says so.
     pub(crate) fn take(&mut self, step: &Step) -> Result<Option<usize>, Refused> {
         match step {
             Step::Upsert(batch) => self.upsert(batch),
             Step::UpsertCrowd => self.upsert(&crowd()),
             Step::Delete(gone) => {
+                self.payloads.retain(|id, _| !gone.contains(id));
                 let is_gone = |id: &&u64| self.points.remove(id).is_some() || self.held.remove(id).is_some();
-                return Ok(Some(gone.iter().filter(is_gone).count()));
+                let count = gone.iter().filter(is_gone).count();
+                self.forget_priors();
+                return Ok(Some(count));
             }
+            Step::SetField(ids, field, value) => {
+                return Ok(Some(self.change_payloads(ids, |payload| match value {
+                    Some(value) => _ = payload.insert(FIELDS[*field], *value),
+                    None => _ = payload.remove(FIELDS[*field]),
+                })));
+            }
+            Step::ClearPayloads(ids) => return Ok(Some(self.change_payloads(ids, BTreeMap::clear))),
+            Step::IndexField(field, true) => _ = self.indexed.insert(FIELDS[*field]),
+            Step::IndexField(field, false) => _ = self.indexed.remove(FIELDS[*field]),
             Step::AddQueries(entries, defer) => {
                 self.queries.get_or_insert_default().add(entries, &[0; 4], *defer);
             }
@@ -362,6 +410,17 @@ impl Model {
                 let held = std::mem::take(&mut self.held);
                 self.write_points(&held);
             }
+            Step::SetPrior(values) => {
+                if !values.keys().all(|id| self.points.contains_key(id)) {
+                    return Err(Refused);
+                }
+                self.prior.get_or_insert_default().extend(values);
+            }
+            Step::UnsetPrior(gone) => {
+                let prior = self.prior.as_mut().ok_or(Refused)?;
+                return Ok(Some(gone.iter().filter(|id| prior.remove(id).is_some()).count()));
+            }
+            Step::DropPrior => _ = self.prior.take().ok_or(Refused)?,
             Step::SetDurability(durability) => self.durability = *durability,
             Step::BuildGraph | Step::Freeze | Step::Quantize(_) | Step::Reopen | Step::CutPower(_) => {}
         }
@@ -399,14 +458,32 @@ impl Model {
         (0..).filter(|id| !is_taken(id)).take(count).collect()
     }
 
+    /// Changes the payloads of the points there are; says how many.
+    fn change_payloads(&mut self, ids: &[u64], change: impl Fn(&mut BTreeMap<&'static str, i64>)) -> usize {
+        let is_there = |id: &&u64| self.points.contains_key(id) || self.held.contains_key(id);
+        let found: BTreeSet<u64> = ids.iter().filter(is_there).copied().collect();
+        found.iter().for_each(|&id| change(self.payloads.entry(id).or_default()));
+        self.payloads.retain(|_, payload| !payload.is_empty());
+        found.len()
+    }
+
     fn upsert(&mut self, batch: &BTreeMap<u64, Vec<f32>>) {
+        // The points of a batch come without payloads.
+        self.payloads.retain(|id, _| !batch.contains_key(id));
         if self.rule.is_some_and(|(_, holds)| holds) {
             self.points.retain(|id, _| !batch.contains_key(id));
             self.held.extend(batch.clone());
+            self.forget_priors();
         } else {
             self.held.retain(|id, _| !batch.contains_key(id));
             self.write_points(batch);
         }
+    }
+
+    /// A point that is gone has no prior.
+    fn forget_priors(&mut self) {
+        let points = &self.points;
+        self.prior.iter_mut().for_each(|prior| prior.retain(|id, _| points.contains_key(id)));
     }
 
     fn write_points(&mut self, batch: &BTreeMap<u64, Vec<f32>>) {
@@ -424,7 +501,7 @@ fn crowd() -> BTreeMap<u64, Vec<f32>> {
 }
 
 /// Does to the collection what the step says; `model` is the state before it. Says how many points or entries were
-/// removed, for the steps that do.
+/// removed or changed, for the steps that do.
 pub(crate) fn perform(
     collection: &Collection,
     model: &Model,
@@ -437,6 +514,16 @@ pub(crate) fn perform(
         Step::Upsert(batch) => _ = upsert(batch)?,
         Step::UpsertCrowd => _ = upsert(&crowd())?,
         Step::Delete(gone) => return Ok(Some(collection.delete(&ids(gone.iter().copied()))?.deleted)),
+        Step::SetField(ids_of, field, value) => {
+            let fields = json!({ FIELDS[*field]: value });
+            let fields = Payload::parse(&fields.to_string()).expect("an object");
+            return Ok(Some(changed(collection, ids_of, &PayloadChange::Set { fields, key: None })?));
+        }
+        Step::ClearPayloads(ids_of) => return Ok(Some(changed(collection, ids_of, &PayloadChange::Clear)?)),
+        Step::IndexField(field, true) => {
+            _ = collection.index_payload(&path(FIELDS[*field]), FieldKind::Integer)?;
+        }
+        Step::IndexField(field, false) => _ = collection.drop_payload_index(&path(FIELDS[*field]))?,
         Step::AddQueries(entries, defer) => {
             _ = collection.add_to_bank(&update(queries("queries", &[]), entries, &[], *defer))?;
         }
@@ -487,6 +574,15 @@ pub(crate) fn perform(
         }
         Step::EndQuarantine => collection.set_quarantine(None)?,
         Step::ReleaseAll => _ = collection.release(&ids(model.held.keys().copied()))?,
+        Step::SetPrior(values) => {
+            let value = |(&id, &value): (&u64, &i8)| (PointId::Number(id), f32::from(value));
+            _ = collection.set_prior(&name(PRIOR), &values.iter().map(value).collect::<Vec<_>>())?;
+        }
+        Step::UnsetPrior(gone) => {
+            let receipt = collection.unset_prior(&name(PRIOR), &ids(gone.iter().copied()))?;
+            return Ok(Some(receipt.deleted));
+        }
+        Step::DropPrior => collection.drop_prior(&name(PRIOR))?,
         Step::BuildGraph => _ = collection.build_graph_if_due()?,
         Step::Freeze => _ = collection.freeze()?,
         Step::Quantize(place) => collection.set_quantization(Quantization::ALL[*place])?,
@@ -494,6 +590,16 @@ pub(crate) fn perform(
         Step::Reopen | Step::CutPower(_) => {}
     }
     Ok(None)
+}
+
+fn path(field: &str) -> PayloadPath {
+    field.parse().expect("a path")
+}
+
+fn changed(collection: &Collection, of: &[u64], change: &PayloadChange) -> Result<usize, WriteError> {
+    let done = collection.change_payloads(&ids(of.iter().copied()), change)?;
+    assert!(done.receipt.replaced + done.missing.len() <= of.len());
+    Ok(done.receipt.replaced)
 }
 
 /// A write that always can be done, and changes nothing that is compared.
@@ -534,6 +640,7 @@ pub(crate) fn compare(snapshot: &Snapshot, model: &Model, query: &[f32]) -> Resu
     let wanted: Vec<(PointId, Vec<f32>)> =
         model.held.iter().map(|(&id, vector)| (PointId::Number(id), vector.clone())).collect();
     prop_assert_eq!(held, wanted);
+    compare_payloads(snapshot, model)?;
     let default = snapshot.default_correction().map(|default| default.correction.as_str());
     prop_assert_eq!(default, model.default);
     let rule = snapshot.quarantine_rule().map(|rule| (rule.correction.as_str(), rule.rate > 0.0));
@@ -549,6 +656,18 @@ pub(crate) fn compare(snapshot: &Snapshot, model: &Model, query: &[f32]) -> Resu
     prop_assert_eq!(snapshot.corrections().len(), model.fitted.len());
     let query = Vector::new(query, snapshot.config().dim, snapshot.config().metric).expect("whole numbers");
     check_ranking(snapshot, model, &query, &Variant::raw(), |_| 0.0)?;
+    prop_assert_eq!(snapshot.prior(PRIOR).is_some(), model.prior.is_some());
+    let values = model.prior.clone().unwrap_or_default();
+    let boost = |id: u64| f64::from(values.get(&id).copied().unwrap_or(0)) * f64::from(PRIOR_WEIGHT);
+    let mut priors = Vec::new();
+    if let Some(prior) = snapshot.prior(PRIOR) {
+        prop_assert_eq!(prior.given(), values.len());
+        for (id, &(row, _)) in &model.points {
+            prop_assert_eq!(prior.value(row), values.get(id).map(|&value| f32::from(value)));
+        }
+        priors.push((prior.column(), PRIOR_WEIGHT));
+        check_ranking(snapshot, model, &query, &Variant::raw().boosted(&priors), |id| -boost(id))?;
+    }
     for label in &model.fitted {
         let correction = snapshot.correction(label).expect("fitted");
         let method = correction.info().method;
@@ -571,9 +690,41 @@ pub(crate) fn compare(snapshot: &Snapshot, model: &Model, query: &[f32]) -> Resu
         let centers: Vec<f64> = correction.columns().iter().map(dehub_index::Column::center).collect();
         let bias = |id| {
             let terms = method.terms(Metric::Dot).into_iter().zip(&weights).zip(&centers);
-            terms.map(|((term, weight), center)| weight * (model.bias(term, id) - center)).sum()
+            terms.map(|((term, weight), center)| weight * (model.bias(term, id) - center)).sum::<f64>()
         };
-        check_ranking(snapshot, model, &query, &correction.variant(&open, 1.0), bias)?;
+        let variant = correction.variant(&open, 1.0);
+        check_ranking(snapshot, model, &query, &variant, bias)?;
+        check_ranking(snapshot, model, &query, &variant.boosted(&priors), |id| bias(id) - boost(id))?;
+    }
+    Ok(())
+}
+
+/// Payloads are what was written last, and so are the fields of them in memory.
+fn compare_payloads(snapshot: &Snapshot, model: &Model) -> Result<(), TestCaseError> {
+    let none = BTreeMap::new();
+    let wanted = |id: u64| model.payloads.get(&id).unwrap_or(&none);
+    let rows: Vec<u32> = model.points.values().map(|&(row, _)| row).collect();
+    let payloads = snapshot.payloads(&rows).map_err(|error| TestCaseError::fail(error.to_string()))?;
+    for (&id, payload) in model.points.keys().zip(payloads.into_iter().map(|(_, payload)| payload)) {
+        prop_assert_eq!(payload, json!(wanted(id)));
+    }
+    for (held, &id) in snapshot.quarantined().zip(model.held.keys()) {
+        let payload = held.point.payload.as_ref().map_or("{}", Payload::as_json);
+        prop_assert_eq!(serde_json::from_str::<serde_json::Value>(payload).ok(), Some(json!(wanted(id))));
+    }
+    let indexed: BTreeSet<PayloadPath> = model.indexed.iter().map(|field| path(field)).collect();
+    prop_assert_eq!(
+        snapshot.payload_columns().map(|(path, _)| path.clone()).collect::<BTreeSet<_>>(),
+        indexed
+    );
+    for &field in &model.indexed {
+        let column = snapshot.payload_column(&path(field)).expect("indexed");
+        for (&id, &(row, _)) in &model.points {
+            let value = wanted(id).get(field).map(|&number| FieldValue::Integer(number));
+            prop_assert_eq!(column.values(row), Some(value.as_slice()));
+        }
+        let points = model.points.keys().filter(|&&id| wanted(id).contains_key(field)).count();
+        prop_assert_eq!(column.points(), points);
     }
     Ok(())
 }

@@ -5,8 +5,8 @@ use std::time::{Duration, Instant};
 
 use dehub_index::{Deadline, Snapshot};
 use dehub_query::{
-    Engine, Filter, Method, Query, QueryError, Response, Search, Settings, Source, explain, plan, run,
-    run_within,
+    Condition, Engine, Filter, Method, Query, QueryError, Response, Search, Settings, Source, explain, plan,
+    run, run_within,
 };
 use dehub_vector::{Metric, PointId, Vector};
 
@@ -53,7 +53,13 @@ fn filters() -> Vec<(&'static str, Filter)> {
         let drawn = numbers(seed, 320);
         ids(&(0..320).filter(|&row| drawn[row as usize] < 2.0 * share - 1.0).collect::<Vec<_>>())
     };
-    let must = |lists: Vec<Vec<PointId>>| Filter { must: lists, must_not: Vec::new() };
+    let conditions = |lists: Vec<Vec<PointId>>| lists.into_iter().map(Condition::HasId).collect();
+    let of = |must: Vec<Vec<PointId>>, must_not: Vec<Vec<PointId>>| Filter {
+        must: conditions(must),
+        must_not: conditions(must_not),
+        ..Filter::default()
+    };
+    let must = |lists: Vec<Vec<PointId>>| of(lists, Vec::new());
     vec![
         ("no condition", Filter::default()),
         ("all", must(vec![ids(&(0..300).collect::<Vec<_>>())])),
@@ -64,14 +70,22 @@ fn filters() -> Vec<(&'static str, Filter)> {
         ("half", must(vec![pick(32, 0.5)])),
         ("most", must(vec![pick(33, 0.95)])),
         ("both of two", must(vec![pick(34, 0.8), pick(35, 0.7)])),
-        ("all but some", Filter { must: Vec::new(), must_not: vec![pick(36, 0.1), pick(37, 0.2)] }),
-        ("some but some", Filter { must: vec![pick(38, 0.9)], must_not: vec![pick(39, 0.1)] }),
+        ("all but some", of(Vec::new(), vec![pick(36, 0.1), pick(37, 0.2)])),
+        ("some but some", of(vec![pick(38, 0.9)], vec![pick(39, 0.1)])),
     ]
+}
+
+fn but(ids: Vec<PointId>) -> Filter {
+    Filter { must_not: vec![Condition::HasId(ids)], ..Filter::default() }
 }
 
 fn allows(filter: &Filter, row: u32) -> bool {
     let id = PointId::Number(u64::from(row));
-    filter.must.iter().all(|ids| ids.contains(&id)) && !filter.must_not.iter().any(|ids| ids.contains(&id))
+    let has = |condition: &Condition| {
+        let Condition::HasId(ids) = condition else { panic!("{condition:?} is not among these filters") };
+        ids.contains(&id)
+    };
+    filter.must.iter().all(has) && !filter.must_not.iter().any(has)
 }
 
 fn similarity(metric: Metric, left: &[f32], right: &[f32]) -> f64 {
@@ -203,7 +217,7 @@ fn a_walk_answers_only_with_what_a_filter_allows() {
     let bed = Bed::random(Metric::Cosine, true);
     bed.fit(&["IS(beta=20)", "DIS(beta=20,k=1)", "GC(k=20)"]);
     let snapshot = bed.collection.snapshot();
-    let filter = Filter { must: Vec::new(), must_not: vec![ids(&(0..300).step_by(20).collect::<Vec<_>>())] };
+    let filter = but(ids(&(0..300).step_by(20).collect::<Vec<_>>()));
     for method in [None, Some("IS(beta=20)"), Some("DIS(beta=20,k=1)"), Some("GC(k=20)")] {
         let mut found = 0;
         for vector in numbers(41, 20 * 8).chunks_exact(8) {
@@ -225,7 +239,7 @@ fn a_plan_says_how_many_points_a_filter_allows_and_how_they_are_searched() {
     let graph = Bed::random(Metric::Cosine, true);
     let plain = Bed::random(Metric::Cosine, false);
     let without = |rows: std::ops::Range<u32>| {
-        let filter = Filter { must: Vec::new(), must_not: vec![ids(&rows.collect::<Vec<_>>())] };
+        let filter = but(ids(&rows.collect::<Vec<_>>()));
         Some(Arc::new(filter))
     };
     let wide = Search::Graph { effort: 12 };
@@ -313,7 +327,7 @@ fn a_scope_holds_the_queries_of_a_batch_each_with_its_own_filter() {
         .collect();
     let responses = run_within(&snapshot, &scope, &asked).expect("answers");
     for (response, (name, mut filter)) in responses.iter().zip(filters()) {
-        filter.must.push(ids(&(50..200).collect::<Vec<_>>()));
+        filter.must.push(Condition::HasId(ids(&(50..200).collect::<Vec<_>>())));
         check(response, &brute(&snapshot, &vector, None, &filter, None), name);
     }
 }

@@ -7,7 +7,10 @@ mod filters;
 mod laws;
 mod measures;
 mod pairs;
+mod payloads;
 mod plans;
+mod priors;
+mod requests;
 mod scored;
 mod staleness;
 mod tuning;
@@ -96,6 +99,6 @@ pub(crate) fn query(vector: &[f32], limit: usize, correction: Option<&str>, sear
     let ranking = correction.map_or(Ranking::Raw, Ranking::corrected);
     Query {
         source: Source::Vector(vector.to_vec()),
-        settings: Settings { limit: Some(limit), ranking, search, filter: None },
+        settings: Settings { limit: Some(limit), ranking, search, ..Settings::default() },
     }
 }

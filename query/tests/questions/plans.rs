@@ -7,7 +7,7 @@ use crate::Bed;
 
 fn settings(limit: usize, correction: Option<&str>, search: Search) -> Settings {
     let ranking = correction.map_or(Ranking::Raw, Ranking::corrected);
-    Settings { limit: Some(limit), ranking, search, filter: None }
+    Settings { limit: Some(limit), ranking, search, ..Settings::default() }
 }
 
 #[test]
@@ -28,13 +28,13 @@ fn a_plan_reads_as_what_will_be_done() {
             settings(5, Some("DIS(beta=20,k=1)"), Search::Exact),
             2,
             "exact scan of 300 points (exact search was asked for) > gate on the raw best > rank by DIS(beta=20,k=1) \
-             (DIS(beta=20,k=1)@1, weight 1) > best 5 of 2 queries",
+             (DIS(beta=20,k=1)@1, alpha 1) > best 5 of 2 queries",
         ),
         (
             &graph,
             settings(5, Some("IS(beta=20)"), Search::Auto),
             1,
-            "graph walk, effort 128, of 300 points > rank by IS(beta=20) (IS(beta=20)@1, weight 1) > best 5 of 1 queries",
+            "graph walk, effort 128, of 300 points > rank by IS(beta=20) (IS(beta=20)@1, alpha 1) > best 5 of 1 queries",
         ),
         (
             &graph,
@@ -76,7 +76,7 @@ fn what_cannot_be_planned_is_refused_by_name() {
         "there is no correction `IS`; the collection has: none; fit one first"
     );
     assert!(matches!(refusal(&settings(0, None, Search::Auto)), QueryError::Limit { found: 0 }));
-    let more = refusal(&settings(301, None, Search::Auto));
-    assert_eq!(more.to_string(), "the limit is 301, but the collection has 300 points");
+    let more = plan(&snapshot, &settings(301, None, Search::Auto), 1).expect("a plan");
+    assert_eq!(more.limit, 300, "there are no more points");
     assert!(matches!(refusal(&settings(1, None, Search::Graph { effort: 0 })), QueryError::Effort));
 }

@@ -322,7 +322,7 @@ fn show_hubs(context: &Context, files: &Files, collection: &Collection) -> anyho
 
 fn show_server(context: &Context) -> anyhow::Result<()> {
     let body = json!({ "query": ASKED, "limit": 3, "hubness": { "correction": SHOWN } });
-    let (folder, serve) = (context.catalogue.folder().display(), &context.settings.serve);
+    let (folder, serve) = (context.catalogue.folder().display(), &context.settings.service);
     context
         .output
         .line("Serve it, and from another terminal ask for the neighbours of a point over HTTP:\n")?;

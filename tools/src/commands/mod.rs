@@ -18,7 +18,10 @@ pub(crate) mod freeze;
 pub(crate) mod hubs;
 pub(crate) mod import;
 pub(crate) mod info;
+pub(crate) mod key;
 pub(crate) mod live;
+pub(crate) mod ping;
+pub(crate) mod prior;
 pub(crate) mod quarantine;
 pub(crate) mod restore;
 pub(crate) mod rewrite;
@@ -56,6 +59,8 @@ pub(crate) enum Outcome {
     SomeRefused,
     /// Something is not as it should be, and was listed.
     NotWhole,
+    /// The settings are wrong, and it was told how.
+    WrongSettings,
 }
 
 impl Context {
@@ -64,9 +69,9 @@ impl Context {
         Context { settings: self.settings.clone(), catalogue: Arc::clone(&self.catalogue), output }
     }
 
-    /// The collection of this name. One that is damaged is told with what helps it.
+    /// The collection of this name, or of this alias. One that is damaged is told with what helps it.
     pub(crate) fn collection(&self, name: &str) -> anyhow::Result<Arc<Collection>> {
-        let name: Name = name.parse()?;
+        let name = self.catalogue.resolve(name.parse()?)?;
         self.catalogue.get(&name).map_err(|error| {
             let is_damage = matches!(&error, CatalogueError::Open(open) if open.is_damage());
             if is_damage { anyhow::anyhow!("{error}\n{}", self.remedy(&name)) } else { error.into() }

@@ -1,34 +1,40 @@
 //! `dehub serve`.
 
+use std::fs::{self, File};
+use std::io;
+use std::path::{self, Path};
+use std::process;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use dehub_api::{Server, ServerConfig};
+use dehub_api::{ServeError, Server, ServerConfig};
 use dehub_index::{Catalogue, CollectionState};
 use serde_json::json;
+use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::flag;
 
 use super::{Context, Outcome};
 use crate::cli::Serve;
-use crate::telemetry::Telemetry;
+use crate::settings::{Settings, TlsSettings};
+use crate::telemetry::{Otlp, Telemetry};
 
-/// Serves the collections over HTTP until it is told to stop.
+/// Serves the collections over HTTP until it is told to stop, or checks whether it could.
 pub(crate) fn run(context: &Context, command: Serve, telemetry: &Telemetry) -> anyhow::Result<Outcome> {
-    let settings = &context.settings.serve;
-    let config = ServerConfig {
-        host: command.host.unwrap_or_else(|| settings.host.clone()),
-        port: command.port.unwrap_or(settings.port),
-        body_limit_bytes: settings.body_limit_bytes,
-        workers: settings.workers,
-        backups: command.backups.or_else(|| context.settings.backups.clone()),
-        slow_query_ms: context.settings.observe.slow_query_ms,
-        tracer: telemetry.tracer(),
-    };
+    let is_check = command.check;
+    let mut settings = context.settings.clone();
+    with_flags(&mut settings, command);
+    if is_check {
+        return check(context, &settings);
+    }
+    let config = ServerConfig { tracer: telemetry.tracer(), ..settings.server()? };
+    end_at_second_signal()?;
     let server = Server::bind(Arc::clone(&context.catalogue), &config)?;
-    let address = server.address();
-    context.output.result(&json!({ "address": format!("http://{address}") }), || {
-        format!("serving {} on http://{address} (stop with Ctrl-C)", context.catalogue.folder().display())
+    let scheme = if config.tls.is_some() { "https" } else { "http" };
+    let address = format!("{scheme}://{}", server.address());
+    context.output.result(&json!({ "address": address }), || {
+        format!("serving {} on {address} (stop with Ctrl-C)", context.catalogue.folder().display())
     })?;
     let is_over = AtomicBool::new(false);
     thread::scope(|scope| {
@@ -38,6 +44,85 @@ pub(crate) fn run(context: &Context, command: Serve, telemetry: &Telemetry) -> a
         served
     })?;
     Ok(Outcome::Done)
+}
+
+/// What flags say counts.
+fn with_flags(settings: &mut Settings, command: Serve) {
+    let service = &mut settings.service;
+    service.host = command.host.unwrap_or_else(|| service.host.clone());
+    service.port = command.port.unwrap_or(service.port);
+    settings.backups = command.backups.or_else(|| settings.backups.take());
+    service.key_file = command.key_file.or_else(|| service.key_file.take());
+    service.allow_unauthenticated |= command.allow_unauthenticated;
+    if let (Some(certificate), Some(key)) = (command.tls_certificate, command.tls_key) {
+        let client_authorities = service.tls.take().and_then(|tls| tls.client_authorities);
+        service.tls = Some(TlsSettings { certificate, key, client_authorities });
+    }
+    service.audit.path = command.audit_log.or_else(|| service.audit.path.take());
+}
+
+/// The first SIGTERM or SIGINT asks the server to stop; the second ends the process at once, as the signal does.
+fn end_at_second_signal() -> io::Result<()> {
+    let is_asked = Arc::new(AtomicBool::new(false));
+    for signal in [SIGTERM, SIGINT] {
+        // In this order: the first signal finds the flag down, and raises it.
+        flag::register_conditional_default(signal, Arc::clone(&is_asked))?;
+        flag::register(signal, Arc::clone(&is_asked))?;
+    }
+    Ok(())
+}
+
+/// Shows the settings, and what is wrong with them.
+fn check(context: &Context, settings: &Settings) -> anyhow::Result<Outcome> {
+    let mut faults: Vec<String> = Vec::new();
+    let mut is_wrong = false;
+    match settings.server() {
+        Ok(config) => {
+            for error in config.check() {
+                is_wrong |= matches!(error, ServeError::Setting(_) | ServeError::Unprotected { .. });
+                faults.push(error.to_string());
+            }
+        }
+        Err(error) => {
+            is_wrong = true;
+            faults.push(error.to_string());
+        }
+    }
+    if let Some(Err(error)) = settings.observe.otlp().as_ref().map(Otlp::check) {
+        is_wrong = true;
+        faults.push(error.to_string());
+    }
+    if let Err(error) = check_data(context.catalogue.folder()) {
+        faults.push(format!(
+            "the data directory {} cannot be used: {error}",
+            context.catalogue.folder().display()
+        ));
+    }
+    context.output.result(&json!({ "settings": settings, "faults": faults }), || {
+        let verdict = if faults.is_empty() { "# all is well".to_owned() } else { String::new() };
+        let faults = faults.iter().map(|fault| format!("# wrong: {fault}"));
+        settings.lines().into_iter().chain(faults).chain([verdict]).collect::<Vec<_>>().join("\n")
+    })?;
+    Ok(match (faults.is_empty(), is_wrong) {
+        (true, _) => Outcome::Done,
+        (false, true) => Outcome::WrongSettings,
+        (false, false) => Outcome::NotWhole,
+    })
+}
+
+/// Tries to write there, or where the directory would be made, and leaves nothing.
+fn check_data(folder: &Path) -> io::Result<()> {
+    let absolute = path::absolute(folder)?;
+    let existing = absolute.ancestors().find(|folder| folder.exists()).unwrap_or(Path::new("/"));
+    if !existing.is_dir() {
+        return Err(io::Error::new(
+            io::ErrorKind::NotADirectory,
+            format!("{} is a file", existing.display()),
+        ));
+    }
+    let probe = existing.join(format!(".dehub-check-{}", process::id()));
+    File::create_new(&probe)?;
+    fs::remove_file(probe)
 }
 
 /// How often the progress of opening is shown.

@@ -69,6 +69,22 @@ fn a_collection_made_by_commands_answers_over_http() {
 }
 
 #[test]
+fn a_command_takes_an_alias_that_was_made_over_http() {
+    let dehub = Dehub::new();
+    dehub.ok(&["create", "x", "--dim", "2", "--metric", "dot"]);
+    let mut server = Server::start(&dehub);
+    server.put("/collections/x/points", &json!({ "points": [{ "id": 1, "vector": [1, 0] }] }));
+    let alias = json!({ "create_alias": { "collection_name": "x", "alias_name": "now" } });
+    server.post("/collections/aliases", &json!({ "actions": [alias] }));
+    assert_eq!(server.signal("-KILL"), None);
+    let best = dehub.json(&["search", "now", "--vector", "[1, 0]", "-k", "1"]);
+    assert_eq!(best["points"][0]["id"], 1);
+    assert_eq!(dehub.run(&["create", "now", "--dim", "2"]).code, 1, "the name is an alias");
+    dehub.ok(&["delete", "x"]);
+    dehub.ok(&["create", "now", "--dim", "2"]);
+}
+
+#[test]
 fn a_directory_that_is_served_is_refused_to_others_by_name() {
     let dehub = Dehub::new();
     dehub.ok(&["create", "x", "--dim", "2"]);

@@ -23,7 +23,7 @@ fn a_flag_beats_the_environment_which_beats_the_file_which_beats_the_default() {
         command
     };
     assert_eq!(data_dir_of(&mut bare()), "dehub-data");
-    dehub.file("dehub.toml", "data_dir = \"from-file\"\n[serve]\nport = 7000\n");
+    dehub.file("dehub.toml", "data_dir = \"from-file\"\n[service]\nport = 7000\n");
     assert_eq!(data_dir_of(&mut bare()), "from-file");
     assert_eq!(data_dir_of(bare().env("DEHUB__DATA_DIR", "from-env")), "from-env");
     let mut flag = bare();
@@ -36,7 +36,7 @@ fn a_flag_beats_the_environment_which_beats_the_file_which_beats_the_default() {
 #[test]
 fn a_setting_that_does_not_exist_is_refused_by_name() {
     let dehub = Dehub::new();
-    let file = dehub.file("wrong.toml", "[serve]\nprot = 7000\n");
+    let file = dehub.file("wrong.toml", "[service]\nprot = 7000\n");
     let ended = dehub.run(&["info", "--config", &file]);
     assert_eq!(ended.code, 1);
     assert!(ended.stderr.contains("prot") && ended.stderr.contains("wrong.toml"), "{}", ended.stderr);

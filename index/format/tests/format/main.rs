@@ -1,5 +1,6 @@
 //! The package from outside: files in, rows or a message out.
 
+mod bodies;
 mod damage;
 mod files;
 mod jsonl;

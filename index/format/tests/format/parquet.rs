@@ -177,7 +177,7 @@ fn a_column_that_cannot_be_read_is_named_with_the_way_out() {
             vec![vector(), ("nested", Arc::new(nested))],
             "(name the column in `leave_out` to read the file without it)",
         ),
-        (vec![vector(), ("payload", one(1.0))], "column payload: wanted a struct"),
+        (vec![vector(), ("payload", one(1.0))], "column payload: wanted a struct, or strings that are"),
         (vec![vector(), ("id", one(1.0))], "column id: wanted strings or integers, found Float64"),
         (vec![vector(), ("text", one(1.0))], "column text: wanted strings, found Float64"),
         (

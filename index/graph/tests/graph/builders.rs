@@ -1,6 +1,8 @@
 //! Our builder beside hnsw_rs, by the same geometry.
 
-use dehub_graph::{BuildOptions, Builder, Segment, Width};
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use dehub_graph::{BuildOptions, Builder, Points, Segment, Width, build_unless};
 use dehub_vector::Metric;
 
 use crate::made::{CODES, METRICS, Numbers, Rows, graph, grouped, unit};
@@ -82,4 +84,22 @@ fn tiny_galleries_and_copies_are_linked_by_hnsw_rs_too() {
         let rows = Rows::new(&copies, Metric::Cosine);
         assert_eq!(segment.walk(&copies[0], &rows, Width { effort: 300, keep: 300 }).candidates.len(), 300);
     }
+}
+
+#[test]
+fn a_build_that_is_stopped_anywhere_makes_nothing_and_asks_no_longer() {
+    let vectors = clustered(&mut Numbers(111), 2500, Metric::Cosine);
+    let groups: Vec<Vec<u32>> = (0..2500).map(|row| vec![row]).collect();
+    let vector = |row: u32| vectors[row as usize].as_slice();
+    let points = Points { metric: Metric::Cosine, dim: 16, groups: &groups, vector: &vector };
+    let on = |threads: usize| BuildOptions { threads, covered: 2500, ..BuildOptions::default() };
+    for (threads, stopped_at) in [(1, 0), (1, 1000), (2, 500), (2, 2000)] {
+        let asked = AtomicUsize::new(0);
+        let is_stopped = || asked.fetch_add(1, Ordering::Relaxed) >= stopped_at;
+        assert!(build_unless(&points, &on(threads), &is_stopped).is_none(), "at {stopped_at}");
+        // Each thread once, and the end.
+        assert!(asked.into_inner() <= stopped_at + threads + 2, "on {threads} threads");
+    }
+    let never = build_unless(&points, &on(1), &|| false).expect("a graph");
+    assert_eq!(never.node_count(), 2500);
 }

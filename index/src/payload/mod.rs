@@ -1,4 +1,22 @@
-//! A point's payload: a JSON object kept as text.
+//! A point's payload: a JSON object kept as text. Paths into it, changes to it, and columns of its fields.
+
+mod change;
+mod column;
+mod moment;
+mod path;
+mod scalar;
+mod serving;
+
+use serde_json::{Map, Value};
+
+use crate::record::{DamagedRecord, POINTS, damaged};
+
+pub use change::{PayloadChange, PayloadChanged};
+pub use column::{FieldKind, FieldKindError, PAYLOAD_INDEXES_MAX, PayloadColumn};
+pub(crate) use column::{FieldRecord, PayloadColumns};
+pub use moment::moment;
+pub use path::{PATH_BYTES_MAX, PathError, PathStep, PayloadPath};
+pub use scalar::{FieldValue, GeoPoint, Scalar};
 
 /// The largest payload of a point, in bytes of JSON.
 pub const PAYLOAD_BYTES_MAX: usize = 1024 * 1024;
@@ -28,9 +46,14 @@ pub enum PayloadError {
 impl Payload {
     /// Reads a JSON object; kept without insignificant white space.
     pub fn parse(json: &str) -> Result<Payload, PayloadError> {
-        let object: serde_json::Map<String, serde_json::Value> = serde_json::from_str(json)
+        let object: Map<String, Value> = serde_json::from_str(json)
             .map_err(|error| PayloadError::NotAnObject { reason: error.to_string() })?;
-        let compact = serde_json::Value::Object(object).to_string();
+        Payload::of(object)
+    }
+
+    /// Keeps an object.
+    pub fn of(object: Map<String, Value>) -> Result<Payload, PayloadError> {
+        let compact = Value::Object(object).to_string();
         if compact.len() > PAYLOAD_BYTES_MAX {
             return Err(PayloadError::TooLarge { found: compact.len() });
         }
@@ -40,6 +63,11 @@ impl Payload {
     /// What the store kept; it was parsed when it was written.
     pub(crate) fn stored(json: &str) -> Payload {
         Payload(json.into())
+    }
+
+    /// The object. What is no JSON is not what was written.
+    pub(crate) fn read(&self) -> Result<Map<String, Value>, DamagedRecord> {
+        serde_json::from_str(&self.0).map_err(|error| damaged(POINTS, format!("a payload: {error}")))
     }
 
     /// The object as JSON text.

@@ -1,0 +1,83 @@
+//! Vectors and points of other collections.
+
+use std::sync::Arc;
+
+use dehub_index::{Name, Snapshot};
+use dehub_query::Source;
+use dehub_vector::PointId;
+use serde_json::Value;
+
+use crate::call::Task;
+use crate::decode::{self, Fields, Place};
+use crate::errors::{self, FORBIDDEN, NOT_SUPPORTED};
+use crate::problem::Problem;
+
+/// Another collection, whose vectors the ids of examples stand for.
+pub(crate) struct Lookup {
+    name: Name,
+    snapshot: Arc<Snapshot>,
+}
+
+impl Lookup {
+    /// Reads `{"collection", "vector"}`. `None` for the collection that is searched and the vector that is searched
+    /// by, where an id stands for a point as it does without.
+    pub(crate) fn read(
+        elsewhere: &dyn Elsewhere,
+        value: Value,
+        place: Place<'_>,
+        has_name: bool,
+    ) -> Result<Option<Lookup>, Problem> {
+        let mut fields = Fields::new(value, place)?;
+        let name = fields.required("collection", decode::name)?;
+        let vector = fields.optional("vector", |value, place| match decode::string(value, place)? {
+            name if name.is_empty() => Ok(()),
+            _ => Err(Problem::new(NOT_SUPPORTED, format!("`{place}` is not supported yet")).at(place)),
+        })?;
+        fields.finish()?;
+        let is_same_vector = vector.is_none() || !has_name;
+        if is_same_vector && elsewhere.here()? == name {
+            return Ok(None);
+        }
+        let snapshot = elsewhere.snapshot(&name, place.field("collection"))?;
+        Ok(Some(Lookup { name, snapshot }))
+    }
+
+    /// The vector of one of its points.
+    pub(crate) fn vector(&self, id: &PointId, place: Place<'_>) -> Result<Source, Problem> {
+        let row = self.snapshot.find(id).map_err(|error| errors::read(&error))?;
+        let row = row.ok_or_else(|| {
+            let detail = format!("collection `{}` has no point with the id {id}", self.name);
+            Problem::new(errors::UNKNOWN_POINT, detail).at(place).found(id)
+        })?;
+        Ok(Source::Vector(self.snapshot.vector(row).to_vec()))
+    }
+}
+
+/// The collections that a body may name.
+pub(crate) trait Elsewhere {
+    /// The collection that the path names.
+    fn here(&self) -> Result<Name, Problem>;
+
+    /// The state of one that the body names at `place`.
+    fn snapshot(&self, name: &Name, place: Place<'_>) -> Result<Arc<Snapshot>, Problem>;
+}
+
+impl Elsewhere for Task {
+    fn here(&self) -> Result<Name, Problem> {
+        self.name("collection")
+    }
+
+    /// Who may read the collection of the path need not be allowed to read this one.
+    fn snapshot(&self, name: &Name, place: Place<'_>) -> Result<Arc<Snapshot>, Problem> {
+        let catalogue = self.edge().catalogue();
+        let name = catalogue.resolve(name.clone()).map_err(|error| errors::catalogue(&error))?;
+        if !self.may_read(&name) {
+            let detail = format!("the key may not read the collection `{name}`");
+            return Err(Problem::new(FORBIDDEN, detail).at(place));
+        }
+        let opened = catalogue.get(&name);
+        let collection =
+            opened.map_err(|error| errors::opening(&error, &name).unprocessable_if_unknown().at(place))?;
+        Ok(collection.snapshot())
+    }
+}

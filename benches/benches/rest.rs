@@ -1,0 +1,211 @@
+//! What REST costs over the call in process, query by query, and how many queries a second the server answers beside
+//! milvus-lite's.
+//!
+//! ```text
+//! cargo bench --bench rest -- [--points N] [--dim N] [--queries N] [--rounds N] [--seconds N]
+//! ```
+//!
+//! The first part asks the same queries (10 hits, the same effort) in turns by the call in process and over one kept
+//! connection; both collections hold the same points. The second needs `DEHUB_PYTHON`, a Python with `pymilvus` and
+//! `milvus-lite`: one client of `benches/peers/rest_run.py` asks both servers in turns, each by a plain connection of
+//! its protocol. Figures are appended to `benches/runs/rest.csv`.
+
+#![expect(clippy::print_stdout, reason = "a bench talks to the person who runs it")]
+
+use std::error::Error;
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+use std::time::Instant;
+
+use dehub_benches::{Bed, Connection, Random, Served, append_run, median};
+use dehub_query::{Query, Ranking, Search, Settings, Source, run};
+use dehub_vector::Vector;
+use serde_json::{Value, json};
+
+type Outcome<T> = Result<T, Box<dyn Error>>;
+
+const EFFORT: usize = 64;
+const LIMIT: usize = 10;
+const CENTRES: usize = 2000;
+const HUBNESS: f32 = 0.5;
+
+struct Asked {
+    points: usize,
+    dim: usize,
+    queries: usize,
+    rounds: usize,
+    seconds: f64,
+}
+
+fn main() -> Outcome<()> {
+    let mut asked = Asked { points: 20_000, dim: 384, queries: 500, rounds: 9, seconds: 5.0 };
+    let mut arguments = std::env::args().skip(1);
+    while let Some(argument) = arguments.next() {
+        let mut value = || arguments.next().ok_or_else(|| format!("{argument} wants a value"));
+        match argument.as_str() {
+            "--points" => asked.points = value()?.parse()?,
+            "--dim" => asked.dim = value()?.parse()?,
+            "--queries" => asked.queries = value()?.parse()?,
+            "--rounds" => asked.rounds = value()?.parse()?,
+            "--seconds" => asked.seconds = value()?.parse()?,
+            "--bench" => {}
+            _ => return Err(format!("unknown argument {argument}; they are listed in rest.rs").into()),
+        }
+    }
+    let folder = std::env::temp_dir().join(format!("dehub-rest-{}", std::process::id()));
+    let outcome = measure(&asked, &folder);
+    _ = fs::remove_dir_all(&folder);
+    outcome
+}
+
+fn measure(asked: &Asked, folder: &Path) -> Outcome<()> {
+    let mut random = Random::new(11);
+    let centres = random.cone(CENTRES, asked.dim);
+    let points = random.clustered(asked.points, &centres, HUBNESS);
+    let bank = random.clustered(2000, &centres, HUBNESS);
+    let queries = random.clustered(asked.queries, &centres, HUBNESS);
+    let served = Served::start(&folder.join("data"), &[])?;
+    fill(&mut served.connect()?, &points, &bank)?;
+    let bed = Bed::new(&points, &bank, true);
+    bed.fit("IS(beta=20)");
+    let mut rows = overhead(asked, &bed, &served, &queries)?;
+    drop(bed);
+    rows.extend(beside(asked, folder, &served, &points, &queries)?);
+    append_run("rest.csv", "points,dim,what,p50_us,overhead_us,clients,qps,recall", &rows)?;
+    Ok(())
+}
+
+fn fill(connection: &mut Connection, points: &[Vector], bank: &[Vector]) -> Outcome<()> {
+    let dim = points[0].as_slice().len();
+    let config =
+        json!({"vectors": {"size": dim, "distance": "Cosine"}, "hnsw_config": {"full_scan_threshold": 0}});
+    connection.json("PUT", "/collections/rest", &config)?.ok()?;
+    for (batch, first) in points.chunks(1000).zip((0_u64..).step_by(1000)) {
+        let ids: Vec<u64> = (first..).take(batch.len()).collect();
+        let body = json!({"batch": {"ids": ids, "vectors": slices(batch)}});
+        connection.json("PUT", "/collections/rest/points", &body)?.ok()?;
+    }
+    let body = json!({"kind": "query", "vectors": slices(bank)});
+    connection.json("PUT", "/collections/rest/banks/b", &body)?.ok()?;
+    let fit = json!({"method": "IS(beta=20)", "query_bank": "b"});
+    connection.json("PUT", "/collections/rest/corrections/c", &fit)?.ok()?;
+    // The graph is built and measured in the background; a walk of a given effort needs the first.
+    let start = Instant::now();
+    while start.elapsed().as_secs() < 120 {
+        let info = connection.get("/collections/rest")?.ok()?;
+        if info["result"]["graph"]["due"] == json!(false) {
+            return Ok(());
+        }
+        std::thread::sleep(std::time::Duration::from_millis(200));
+    }
+    Err("the graph was not built in two minutes".into())
+}
+
+fn slices(vectors: &[Vector]) -> Vec<&[f32]> {
+    vectors.iter().map(Vector::as_slice).collect()
+}
+
+/// The medians in process and over REST, raw and corrected.
+fn overhead(asked: &Asked, bed: &Bed, served: &Served, queries: &[Vector]) -> Outcome<Vec<String>> {
+    let mut connection = served.connect()?;
+    let mut rows = Vec::new();
+    println!("{:24} {:>12} {:>12} {:>12}", "what", "in process", "over REST", "overhead µs");
+    for (what, ranking, correction) in
+        [("raw", Ranking::Raw, "none"), ("corrected", Ranking::corrected("c"), "c")]
+    {
+        let settings = Settings {
+            limit: Some(LIMIT),
+            ranking,
+            search: Search::Graph { effort: EFFORT },
+            ..Settings::default()
+        };
+        let ask = |vector: &Vector| Query {
+            source: Source::Vector(vector.as_slice().to_vec()),
+            settings: settings.clone(),
+        };
+        let prepared: Vec<Query> = queries.iter().map(ask).collect();
+        let body = |vector: &Vector| {
+            json!({"query": vector.as_slice(), "limit": LIMIT, "params": {"hnsw_ef": EFFORT},
+                   "hubness": {"correction": correction}})
+        };
+        let path = "/collections/rest/points/query";
+        let requests: Vec<Vec<u8>> = queries
+            .iter()
+            .map(|vector| {
+                connection.request("POST", path, "application/json", body(vector).to_string().as_bytes())
+            })
+            .collect();
+        let (mut inside, mut outside) = (Vec::new(), Vec::new());
+        for _ in 0..asked.rounds {
+            for query in &prepared {
+                let start = Instant::now();
+                let snapshot = bed.collection.snapshot();
+                let found = run(&snapshot, std::slice::from_ref(query))?;
+                inside.push(start.elapsed().as_secs_f64());
+                assert_eq!(found[0].hits.len(), LIMIT, "as many hits as were asked for");
+            }
+            for request in &requests {
+                let start = Instant::now();
+                let reply = connection.send(request)?;
+                outside.push(start.elapsed().as_secs_f64());
+                assert_eq!(reply.status, 200, "an answer");
+            }
+        }
+        let (inside, outside) = (1e6 * median(inside), 1e6 * median(outside));
+        println!("{what:24} {inside:12.1} {outside:12.1} {:12.1}", outside - inside);
+        let size = format!("{},{}", asked.points, asked.dim);
+        rows.push(format!("{size},{what} in process,{inside:.1},,1,,"));
+        rows.push(format!("{size},{what} over REST as JSON,{outside:.1},{:.1},1,,", outside - inside));
+    }
+    Ok(rows)
+}
+
+/// Queries a second of both servers, by the same client program.
+fn beside(
+    asked: &Asked,
+    folder: &Path,
+    served: &Served,
+    points: &[Vector],
+    queries: &[Vector],
+) -> Outcome<Vec<String>> {
+    let Some(python) = std::env::var_os("DEHUB_PYTHON") else {
+        println!("without DEHUB_PYTHON there is no other server");
+        return Ok(Vec::new());
+    };
+    let raw = |name: &str, vectors: &[Vector]| -> Outcome<std::path::PathBuf> {
+        let bytes: Vec<u8> = vectors
+            .iter()
+            .flat_map(|vector| vector.as_slice().iter().flat_map(|x| x.to_le_bytes()))
+            .collect();
+        let path = folder.join(name);
+        fs::write(&path, bytes)?;
+        Ok(path)
+    };
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("peers/rest_run.py");
+    let output = Command::new(python)
+        .arg(script)
+        .args(["--address", &served.address, "--dim", &asked.dim.to_string()])
+        .args(["--seconds", &asked.seconds.to_string(), "--effort", &EFFORT.to_string()])
+        .arg("--folder")
+        .arg(folder)
+        .arg("--points")
+        .arg(raw("points.f32", points)?)
+        .arg("--queries")
+        .arg(raw("queries.f32", queries)?)
+        .output()?;
+    if !output.status.success() {
+        println!("the other server was not measured: {}", String::from_utf8_lossy(&output.stderr));
+        return Ok(Vec::new());
+    }
+    let mut rows = Vec::new();
+    for line in String::from_utf8(output.stdout)?.lines() {
+        let said: Value = serde_json::from_str(line)?;
+        let number = |field: &str| said[field].as_f64().ok_or_else(|| format!("no {field} in {line}"));
+        let server = said["server"].as_str().ok_or("no server")?;
+        let (clients, qps, recall) = (number("clients")?, number("qps")?, number("recall")?);
+        println!("{server:24} {clients:>3} clients {qps:>10.0} queries/s, recall@10 {recall:.4}");
+        rows.push(format!("{},{},{server},,,{clients},{qps:.0},{recall:.4}", asked.points, asked.dim));
+    }
+    Ok(rows)
+}

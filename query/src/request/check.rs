@@ -1,0 +1,63 @@
+//! Checking a request before anything of it is answered.
+
+use std::sync::Arc;
+
+use dehub_index::Snapshot;
+
+use super::execute::{Fault, space};
+use super::{Fusion, Kind, Request, Strategy};
+use crate::QueryError;
+
+impl Request {
+    /// Whether it and its prefetches can be answered; points that are named may still be missing.
+    pub(crate) fn check(&self, base: &Arc<Snapshot>) -> Result<(), Fault> {
+        if self.kind.compares() {
+            self.settings.check(&*space(base, self.using.as_deref())?)?;
+        } else {
+            self.settings.check(base)?;
+        }
+        self.kind.check(self.prefetch.len())?;
+        for (place, prefetch) in self.prefetch.iter().enumerate() {
+            prefetch.check(base).map_err(|fault| fault.within(place))?;
+        }
+        Ok(())
+    }
+}
+
+impl Kind {
+    /// Whether it is about vectors.
+    fn compares(&self) -> bool {
+        match self {
+            Kind::ById | Kind::OrderBy(_) | Kind::Sample { .. } | Kind::Fusion(_) => false,
+            Kind::Nearest(_) | Kind::Recommend { .. } | Kind::Discover { .. } | Kind::Context(_) => true,
+        }
+    }
+
+    fn check(&self, prefetches: usize) -> Result<(), QueryError> {
+        let malformed = |reason| Err(QueryError::Malformed { reason });
+        match self {
+            Kind::Fusion(_) if prefetches == 0 => malformed("a fusion needs prefetches to fuse"),
+            Kind::Fusion(Fusion::Rrf { k: 0, .. }) => {
+                malformed("the k of a reciprocal rank fusion is 0, wanted 1 or more")
+            }
+            Kind::Fusion(Fusion::Rrf { weights: Some(weights), .. }) if weights.len() != prefetches => {
+                malformed("a fusion has a weight for each prefetch, or none")
+            }
+            Kind::Recommend { positive, strategy: Strategy::AverageVector, .. } if positive.is_empty() => {
+                malformed("an average needs an example to be like")
+            }
+            Kind::Recommend { positive, negative, .. } if positive.is_empty() && negative.is_empty() => {
+                malformed("a recommendation needs an example")
+            }
+            Kind::Context(pairs) if pairs.is_empty() => malformed("a context needs a pair"),
+            Kind::ById
+            | Kind::OrderBy(_)
+            | Kind::Sample { .. }
+            | Kind::Nearest(_)
+            | Kind::Recommend { .. }
+            | Kind::Discover { .. }
+            | Kind::Context(_)
+            | Kind::Fusion(_) => Ok(()),
+        }
+    }
+}

@@ -1,0 +1,92 @@
+//! Requests: what a client wants in one call. A query, or what examples, lists and fusions make of several.
+//!
+//! ```text
+//! Request → checked against the snapshot → prefetches → ranked, listed or fused → Answered
+//! ```
+//!
+//! The meaning is Qdrant's: a filter holds for all prefetches below it, what is asked of prefetches ranks or fuses
+//! only what they found, and a point that is named as an example is no answer.
+
+mod check;
+mod examples;
+mod execute;
+mod fusion;
+mod groups;
+mod listing;
+mod matrix;
+mod serve;
+
+pub use examples::{Pair, Strategy};
+pub use execute::{Answered, RequestError, answer, explain_request};
+pub use fusion::{Fusion, RRF_K_DEFAULT};
+pub use groups::{Group, GroupKey, Grouping, group};
+pub use matrix::{MatrixRow, matrix};
+pub use serve::{Found, serve};
+
+use crate::OrderBy;
+use crate::query::{LIMIT_DEFAULT, Settings, Source};
+
+/// What points are ranked or listed by.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Kind {
+    /// Not at all: numbers as ids, ascending, then strings. Every score is 1.
+    ById,
+    /// By a value of the payload. Every score is 1.
+    OrderBy(OrderBy),
+    /// At random. Every score is 1.
+    Sample {
+        /// What decides which points.
+        seed: u64,
+    },
+    /// By the score of a query.
+    Nearest(Source),
+    /// By points to be like and points to be unlike.
+    Recommend {
+        /// To be like.
+        positive: Vec<Source>,
+        /// To be unlike.
+        negative: Vec<Source>,
+        /// What is made of them.
+        strategy: Strategy,
+    },
+    /// By how many pairs place a point on the side of their positive, then by the target.
+    Discover {
+        /// What to search for.
+        target: Source,
+        /// The pairs.
+        context: Vec<Pair>,
+    },
+    /// By how far a point is on the wrong side of pairs.
+    Context(Vec<Pair>),
+    /// By the places or scores that the prefetches gave.
+    Fusion(Fusion),
+}
+
+/// One request, or a prefetch of one.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Request {
+    /// What points are ranked by.
+    pub kind: Kind,
+    /// What is asked first. If there is any, only what these find is ranked.
+    pub prefetch: Vec<Request>,
+    /// The named vector to search by; `None` is the unnamed one.
+    pub using: Option<String>,
+    /// The limit, the filter, and how nearest points are found and ranked.
+    pub settings: Settings,
+    /// How many of the best are skipped; they do not count for the limit.
+    pub offset: usize,
+    /// What a score must be better than; of a fusion, as good as.
+    pub score_threshold: Option<f32>,
+}
+
+impl Request {
+    /// A request without prefetches, offset and threshold.
+    pub fn new(kind: Kind, settings: Settings) -> Request {
+        Request { kind, prefetch: Vec::new(), using: None, settings, offset: 0, score_threshold: None }
+    }
+
+    /// How many of the best are found: those to skip and those to answer with.
+    pub(crate) fn end(&self) -> usize {
+        self.offset.saturating_add(self.settings.limit.unwrap_or(LIMIT_DEFAULT))
+    }
+}
