@@ -5,7 +5,7 @@ use std::fmt::Display;
 use dehub_backup::BackupError;
 use dehub_index::{
     Blame, CatalogueError, CheckpointError, CollectionState, ConfigError, FitInput, Name, OpenError,
-    ReadError, RestoreError, TimeUp, WriteError,
+    ReadError, RestoreError, TimeUp, UnknownSpace, WriteError,
 };
 use dehub_query::{BankKind, MethodError, QueryError, Ranking, Search, Settings, TuneError};
 use dehub_vector::{PointId, VectorError};
@@ -63,6 +63,7 @@ pub(crate) const INVALID_NAME: Code = Code::new(422, "invalid_name", "A name can
 pub(crate) const INVALID_ID: Code = Code::new(422, "invalid_id", "An id cannot be used");
 pub(crate) const LENGTHS_DIFFER: Code = Code::new(422, "lengths_differ", "Lists differ in length");
 
+pub(crate) const UNKNOWN_VECTOR: Code = Code::new(422, "unknown_vector", "No such vector");
 const DIMENSION_MISMATCH: Code = Code::new(422, "dimension_mismatch", "A vector has the wrong dimension");
 pub(crate) const NOT_FINITE: Code = Code::new(422, "not_finite", "A number is not a finite 32-bit number");
 const ZERO_VECTOR: Code = Code::new(422, "zero_vector", "A vector has length 0");
@@ -150,6 +151,9 @@ pub(crate) fn catalogue(error: &CatalogueError) -> Problem {
         }
         CatalogueError::InUse { .. } | CatalogueError::Folder { .. } => {
             by_blame(error.blame(), error.to_string())
+        }
+        CatalogueError::Spaces { found } => {
+            Problem::new(INVALID_CONFIG, error.to_string()).at("/vectors").found(found)
         }
         _ => by_blame(error.blame(), error.to_string()),
     }
@@ -247,6 +251,18 @@ pub(crate) fn write(error: &WriteError, written: &Written<'_>) -> Problem {
         WriteError::Vector { place, source, .. } => {
             vector(source, error.to_string(), &written.vector(*place))
         }
+        WriteError::NamedVector { place, name, source, .. } => {
+            vector(source, error.to_string(), &written.named(*place, Some(name)))
+        }
+        WriteError::VectorName { place, name, .. } => {
+            let problem = new(UNKNOWN_VECTOR).at(written.named(*place, name.as_ref()));
+            problem.found(name.as_ref().map_or("", Name::as_str))
+        }
+        WriteError::Space(unknown) => space(unknown),
+        WriteError::NamedVectors { .. } => new(NOT_SUPPORTED),
+        WriteError::UnknownPoint { place, id } => {
+            new(UNKNOWN_POINT).unprocessable().at(written.id(*place)).found(id)
+        }
         WriteError::DuplicateId { place, id, .. } => new(DUPLICATE_ID).at(written.id(*place)).found(id),
         WriteError::EntryExists { place, id, .. } => new(ENTRY_EXISTS).at(written.id(*place)).found(id),
         WriteError::TextTooLong { place, found, .. } => {
@@ -300,6 +316,15 @@ pub(crate) fn write(error: &WriteError, written: &Written<'_>) -> Problem {
         WriteError::Read(error) => read(error),
         WriteError::Commit(_) | WriteError::GraphFile(_) => by_blame(error.blame(), error.to_string()),
         _ => by_blame(error.blame(), error.to_string()),
+    }
+}
+
+/// A vector that the collection has not. Where it was asked for is for the caller to say.
+pub(crate) fn space(error: &UnknownSpace) -> Problem {
+    let problem = Problem::new(UNKNOWN_VECTOR, error.to_string()).wanted(error.list());
+    match &error.asked {
+        Some(asked) => problem.found(asked),
+        None => problem,
     }
 }
 
@@ -531,6 +556,21 @@ impl Written<'_> {
             Written::Path | Written::Ids | Written::FromGallery | Written::Choice | Written::Fit(..) => {
                 self.list().to_owned()
             }
+        }
+    }
+
+    /// A vector of a name.
+    fn named(&self, place: usize, name: Option<&Name>) -> String {
+        let Some(name) = name else { return self.vector(place) };
+        match self {
+            Written::Points => format!("/points/{place}/vector/{name}"),
+            Written::Batch => format!("/batch/vectors/{name}/{place}"),
+            Written::Path
+            | Written::Ids
+            | Written::Bank
+            | Written::FromGallery
+            | Written::Choice
+            | Written::Fit(..) => self.list().to_owned(),
         }
     }
 

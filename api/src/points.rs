@@ -252,6 +252,7 @@ fn points(value: Value, place: Place<'_>) -> Result<Vec<PointInput>, Problem> {
         let point = PointInput {
             id: fields.required("id", decode::id)?,
             vector: fields.required("vector", decode::vector)?,
+            named: Vec::new(),
             payload: fields.optional("payload", decode::payload)?,
             text: fields.optional("text", decode::string)?,
         };
@@ -280,6 +281,7 @@ fn batch(value: Value, place: Place<'_>) -> Result<Vec<PointInput>, Problem> {
     let points = ids.into_iter().zip(vectors).map(|(id, vector)| PointInput {
         id,
         vector,
+        named: Vec::new(),
         payload: payloads.next().flatten(),
         text: texts.next().flatten(),
     });

@@ -10,7 +10,7 @@ use crate::config::VERSION;
 use crate::point::TEXT_BYTES_MAX;
 use crate::record::DamagedRecord;
 use crate::upgrade::OLDEST;
-use crate::{BATCH_POINTS_MAX, ConfigError, Name, WEIGHT_MAX};
+use crate::{BATCH_POINTS_MAX, ConfigError, Name, UnknownSpace, WEIGHT_MAX};
 
 /// Why a collection could not be opened.
 #[derive(Debug, thiserror::Error)]
@@ -96,6 +96,49 @@ pub enum WriteError {
         id: Option<PointId>,
         /// What is wrong with it.
         source: VectorError,
+    },
+    /// A vector of a name cannot be stored.
+    #[error("point {place} (id {id}): vector `{name}`: {source}")]
+    NamedVector {
+        /// The point's place in the batch, from 0.
+        place: usize,
+        /// Its id.
+        id: PointId,
+        /// The vector.
+        name: Name,
+        /// What is wrong with it.
+        source: VectorError,
+    },
+    /// A vector of a name that the collection has not, or twice of one.
+    #[error("point {place} (id {id}): {reason}; the collection has: {found}")]
+    VectorName {
+        /// The point's place in the batch, from 0.
+        place: usize,
+        /// Its id.
+        id: PointId,
+        /// The name; `None` for the unnamed vector.
+        name: Option<Name>,
+        /// What is wrong with it.
+        reason: String,
+        /// The names of the collection's vectors.
+        found: String,
+    },
+    /// A name of a vector that the collection has not.
+    #[error(transparent)]
+    Space(#[from] UnknownSpace),
+    /// What cannot be done with named vectors.
+    #[error("{what} is not possible in a collection with named vectors")]
+    NamedVectors {
+        /// What was asked for.
+        what: &'static str,
+    },
+    /// A point that is not there.
+    #[error("point {place} (id {id}) does not exist")]
+    UnknownPoint {
+        /// Its place in the list, from 0.
+        place: usize,
+        /// Its id.
+        id: PointId,
     },
     /// The same id twice in one batch.
     #[error(
@@ -453,6 +496,11 @@ impl WriteError {
             WriteError::Cancelled
             | WriteError::Interrupted
             | WriteError::Vector { .. }
+            | WriteError::NamedVector { .. }
+            | WriteError::VectorName { .. }
+            | WriteError::Space(_)
+            | WriteError::NamedVectors { .. }
+            | WriteError::UnknownPoint { .. }
             | WriteError::DuplicateId { .. }
             | WriteError::EntryExists { .. }
             | WriteError::Weight { .. }

@@ -47,6 +47,7 @@ mod segments;
 mod settling;
 mod slots;
 mod snapshot;
+mod spaces;
 mod staleness;
 mod state;
 /// What `tools/loom` has of its own.
@@ -82,7 +83,9 @@ pub use open_progress::{OpenPhase, OpenProgress};
 pub use orphans::Orphans;
 pub use payload::{PAYLOAD_BYTES_MAX, Payload, PayloadError};
 pub use pending::PendingFit;
-pub use point::{BATCH_POINTS_MAX, Point, PointInput, Receipt, TEXT_BYTES_MAX, Upserted};
+pub use point::{
+    BATCH_POINTS_MAX, NamedVector, Point, PointInput, Receipt, TEXT_BYTES_MAX, Upserted, VectorsInput,
+};
 pub use progress::FitProgress;
 pub use quarantine::HeldPoint;
 pub use record::DamagedRecord;
@@ -93,6 +96,7 @@ pub use scored::{PointScorer, Scored, ScoredAnswer};
 pub use screen::Screen;
 pub use segments::SegmentInfo;
 pub use snapshot::{GalleryInfo, Snapshot};
+pub use spaces::{SPACES_MAX, UnknownSpace};
 pub use verify::{Check, CheckKind, Difference, Rebuilt, VerifyReport};
 pub use walk::Walked;
 

@@ -497,7 +497,13 @@ mod tests {
     #[test]
     fn points_that_are_deleted_drop_out_of_the_counts() {
         let scene = Scene::new(|| 7);
-        let point = |id: u64| PointInput { id: id.into(), vector: vec![1.0, 0.0], payload: None, text: None };
+        let point = |id: u64| PointInput {
+            id: id.into(),
+            vector: vec![1.0, 0.0],
+            named: Vec::new(),
+            payload: None,
+            text: None,
+        };
         scene.collection.upsert(&[point(0), point(1), point(2)]).expect("good points");
         let snapshot = scene.collection.snapshot();
         for answer in [[0, 1], [0, 2], [0, 1]] {

@@ -216,15 +216,15 @@ fn formats_that_are_not_read_are_refused_by_name() {
     // Nothing of a later record is known but its head.
     let error = refused(&|record| {
         *record = Map::new();
-        record.insert("format".to_owned(), json!(4));
+        record.insert("format".to_owned(), json!(5));
         record.insert("written_by".to_owned(), json!("0.9.0"));
         record.insert("shards".to_owned(), json!([{"dim": "many"}]));
     });
-    assert!(error.contains("format 4, written by dehub 0.9.0"), "{error}");
-    assert!(error.contains("reads formats 2 to 3: update dehub"), "{error}");
+    assert!(error.contains("format 5, written by dehub 0.9.0"), "{error}");
+    assert!(error.contains("reads formats 2 to 4: update dehub"), "{error}");
     let error = refused(&|record| *record = Map::from_iter([("format".to_owned(), json!(1))]));
     assert!(error.contains("the collection has format 1, and"), "{error}");
-    assert!(error.ends_with("reads formats 2 to 3: make the collection anew from its data"), "{error}");
+    assert!(error.ends_with("reads formats 2 to 4: make the collection anew from its data"), "{error}");
     let error = refused(&|record| *record = Map::from_iter([("written_by".to_owned(), json!("0.9.0"))]));
     assert!(error.contains("missing field `format`"), "{error}");
 }
@@ -238,7 +238,7 @@ fn the_head_of_the_configuration_is_what_every_version_reads() {
     home.reopen_after(|| {
         let store = Store::open(&store_folder(&folder), Collection::families()).expect("free");
         let record = read(&store, META, CONFIG_KEY);
-        assert_eq!(record["format"], json!(3));
+        assert_eq!(record["format"], json!(4));
         assert_eq!(record["written_by"], json!(version));
         assert_eq!(record["made_by"], json!(version));
         // Another version that writes the same format had it last.

@@ -97,6 +97,7 @@ impl<'a> Source<'a> {
             let point = |(point, vector): (dehub_index::Point, Vec<f32>)| PointInput {
                 id: point.id,
                 vector,
+                named: Vec::new(),
                 payload: point.payload,
                 text: point.text,
             };

@@ -132,7 +132,7 @@ fn served_points(snapshot: &Snapshot) -> Vec<PointInput> {
     let points = snapshot.points(&rows).expect("every row has a record");
     let point = |(&row, point): (&u32, dehub_index::Point)| {
         let vector = snapshot.vector(row).to_vec();
-        PointInput { id: point.id, vector, payload: point.payload, text: point.text }
+        PointInput { id: point.id, vector, named: Vec::new(), payload: point.payload, text: point.text }
     };
     rows.iter().zip(points).map(point).collect()
 }
