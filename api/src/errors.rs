@@ -231,13 +231,14 @@ pub(crate) fn read(error: &ReadError) -> Problem {
     by_blame(error.blame(), error.to_string())
 }
 
-pub(crate) fn config(error: &ConfigError) -> Problem {
+/// An error of a configuration, whose vectors and graph the body has at these places.
+pub(crate) fn config(error: &ConfigError, vectors: &str, graph: &str) -> Problem {
     let problem = Problem::new(INVALID_CONFIG, error.to_string());
     match error {
-        ConfigError::Dim(error) => problem.at("/vectors/size").found(error.found),
+        ConfigError::Dim(error) => problem.at(format_args!("{vectors}/size")).found(error.found),
         ConfigError::Graph { parameter, found, least, most } => {
             let field = if *parameter == "ef_construction" { "ef_construct" } else { parameter };
-            let problem = problem.at(format_args!("/hnsw_config/{field}"));
+            let problem = problem.at(format_args!("{graph}/{field}"));
             problem.wanted(format_args!("{least} to {most}")).found(found)
         }
         _ => problem,
@@ -388,6 +389,7 @@ pub(crate) fn query(error: &QueryError, asked: &[Asked]) -> Problem {
         QueryError::UnknownBank { .. } | QueryError::TooFewToCompare { .. } | QueryError::Unsuited { .. } => {
             by_blame(error.blame(), error.to_string())
         }
+        QueryError::Space(unknown) => space(unknown),
         QueryError::Read(error) => read(error),
         _ => by_blame(error.blame(), error.to_string()),
     }
@@ -426,6 +428,7 @@ pub(crate) fn hubness(error: &QueryError) -> Problem {
         | QueryError::TooFewToCompare { .. }
         | QueryError::Unsuited { .. }
         | QueryError::TimeUp(_) => by_blame(error.blame(), error.to_string()),
+        QueryError::Space(unknown) => space(unknown),
         QueryError::Read(error) => read(error),
         _ => by_blame(error.blame(), error.to_string()),
     }
@@ -457,6 +460,7 @@ pub(crate) fn drift(error: &QueryError, given: Option<&str>) -> Problem {
         | QueryError::NoQueries(_)
         | QueryError::Unsuited { .. }
         | QueryError::TimeUp(_) => by_blame(error.blame(), error.to_string()),
+        QueryError::Space(unknown) => space(unknown),
         QueryError::Read(error) => read(error),
         _ => by_blame(error.blame(), error.to_string()),
     }

@@ -46,6 +46,7 @@ mod routes;
 mod server;
 mod service;
 mod upkeep;
+mod vectors;
 mod writer;
 
 pub use backups::{BackupFault, back_up, backup_value, restore_from, restored_value, stored_value};

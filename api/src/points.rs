@@ -10,6 +10,7 @@ use crate::call::{Call, Task};
 use crate::decode::{self, Fields, Place};
 use crate::errors::{self, BATCH_TOO_LARGE, EMPTY_BATCH, INTERNAL, INVALID_ID, LENGTHS_DIFFER, Written};
 use crate::problem::Problem;
+use crate::vectors::{self, Given, VectorReply, VectorSelector};
 
 /// What a write did. It is on disk.
 #[derive(Serialize)]
@@ -90,14 +91,14 @@ pub(crate) struct Parts {
     text: Option<String>,
     /// As stored: of length one under cosine.
     #[serde(skip_serializing_if = "Option::is_none")]
-    vector: Option<Vec<f32>>,
+    vector: Option<VectorReply>,
 }
 
 /// Which parts of a point to answer with.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Selection {
     pub(crate) payload: bool,
-    pub(crate) vector: bool,
+    pub(crate) vector: VectorSelector,
 }
 
 impl Selection {
@@ -105,12 +106,12 @@ impl Selection {
     pub(crate) fn read(fields: &mut Fields<'_>, payload: bool) -> Result<Selection, Problem> {
         Ok(Selection {
             payload: fields.optional("with_payload", decode::flag)?.unwrap_or(payload),
-            vector: fields.optional("with_vector", decode::flag)?.unwrap_or(false),
+            vector: fields.optional("with_vector", VectorSelector::read)?.unwrap_or(VectorSelector::Nothing),
         })
     }
 
     /// The parts of a point that are asked for.
-    pub(crate) fn parts(self, snapshot: &Snapshot, row: u32, point: &mut Point) -> Result<Parts, Problem> {
+    pub(crate) fn parts(&self, snapshot: &Snapshot, row: u32, point: &mut Point) -> Result<Parts, Problem> {
         let mut parts = Parts::default();
         if self.payload {
             let stored = point.payload.as_ref().map(|payload| serde_json::from_str(payload.as_json()));
@@ -118,7 +119,7 @@ impl Selection {
             parts.payload = Some(stored.transpose().map_err(unreadable)?.unwrap_or(Value::Null));
             parts.text = point.text.take();
         }
-        parts.vector = self.vector.then(|| snapshot.vector(row).to_vec());
+        parts.vector = self.vector.of(snapshot, row)?;
         Ok(parts)
     }
 }
@@ -155,7 +156,7 @@ pub(crate) async fn retrieve(call: Call) -> HttpResponse {
         let ids = fields.required("ids", ids)?;
         let selection = Selection::read(&mut fields, true)?;
         fields.finish()?;
-        task.reply(&found(&snapshot, &ids, selection)?)
+        task.reply(&found(&snapshot, &ids, &selection)?)
     })
     .await
 }
@@ -165,8 +166,8 @@ pub(crate) async fn get(call: Call) -> HttpResponse {
     call.answer(&["id_type"], |task| {
         let snapshot = task.collection()?.snapshot();
         let id = id_in_path(&task)?;
-        let both = Selection { payload: true, vector: true };
-        match found(&snapshot, std::slice::from_ref(&id), both)?.pop() {
+        let all = Selection { payload: true, vector: VectorSelector::Everything };
+        match found(&snapshot, std::slice::from_ref(&id), &all)?.pop() {
             Some(point) => task.reply(&point),
             None => Err(errors::unknown_point(&id)),
         }
@@ -202,7 +203,7 @@ pub(crate) async fn delete(call: Call) -> HttpResponse {
 }
 
 /// The points that exist among `ids`, in that order.
-fn found(snapshot: &Snapshot, ids: &[PointId], selection: Selection) -> Result<Vec<PointReply>, Problem> {
+fn found(snapshot: &Snapshot, ids: &[PointId], selection: &Selection) -> Result<Vec<PointReply>, Problem> {
     let find = |id| snapshot.find(id).map_err(|error| errors::read(&error)).transpose();
     let rows = ids.iter().filter_map(find).collect::<Result<Vec<u32>, _>>()?;
     let points = snapshot.points(&rows).map_err(|error| errors::read(&error))?;
@@ -249,15 +250,12 @@ fn inputs(body: Value) -> Result<(Vec<PointInput>, Option<HubRule>, Written<'sta
 fn points(value: Value, place: Place<'_>) -> Result<Vec<PointInput>, Problem> {
     let points = decode::list(value, place, |value, place| {
         let mut fields = Fields::new(value, place)?;
-        let point = PointInput {
-            id: fields.required("id", decode::id)?,
-            vector: fields.required("vector", decode::vector)?,
-            named: Vec::new(),
-            payload: fields.optional("payload", decode::payload)?,
-            text: fields.optional("text", decode::string)?,
-        };
+        let id = fields.required("id", decode::id)?;
+        let Given { unnamed: vector, named } = fields.required("vector", vectors::given)?;
+        let payload = fields.optional("payload", decode::payload)?;
+        let text = fields.optional("text", decode::string)?;
         fields.finish()?;
-        Ok(point)
+        Ok(PointInput { id, vector, named, payload, text })
     })?;
     not_empty(points, place)
 }
@@ -266,9 +264,7 @@ fn batch(value: Value, place: Place<'_>) -> Result<Vec<PointInput>, Problem> {
     let mut fields = Fields::new(value, place)?;
     let ids = fields.required("ids", |value, place| decode::list(value, place, decode::id))?;
     let wanted = ids.len();
-    let vectors = fields.required("vectors", |value, place| {
-        same_length(decode::list(value, place, decode::vector)?, wanted, place)
-    })?;
+    let vectors = fields.required("vectors", |value, place| vectors::given_lists(value, wanted, place))?;
     let payloads = fields.optional("payloads", |value, place| {
         same_length(decode::list(value, place, or_null(decode::payload))?, wanted, place)
     })?;
@@ -278,10 +274,10 @@ fn batch(value: Value, place: Place<'_>) -> Result<Vec<PointInput>, Problem> {
     fields.finish()?;
     let mut payloads = payloads.unwrap_or_default().into_iter();
     let mut texts = texts.unwrap_or_default().into_iter();
-    let points = ids.into_iter().zip(vectors).map(|(id, vector)| PointInput {
+    let points = ids.into_iter().zip(vectors).map(|(id, Given { unnamed: vector, named })| PointInput {
         id,
         vector,
-        named: Vec::new(),
+        named,
         payload: payloads.next().flatten(),
         text: texts.next().flatten(),
     });
@@ -289,7 +285,7 @@ fn batch(value: Value, place: Place<'_>) -> Result<Vec<PointInput>, Problem> {
 }
 
 /// Reads an entry that may be `null`.
-fn or_null<T>(
+pub(crate) fn or_null<T>(
     read: impl Fn(Value, Place<'_>) -> Result<T, Problem>,
 ) -> impl Fn(Value, Place<'_>) -> Result<Option<T>, Problem> {
     move |value, place| if value.is_null() { Ok(None) } else { read(value, place).map(Some) }
@@ -305,7 +301,7 @@ pub(crate) fn same_length<T>(list: Vec<T>, wanted: usize, place: Place<'_>) -> R
     Err(Problem::new(LENGTHS_DIFFER, detail).at(place).wanted(wanted).found(found))
 }
 
-fn not_empty<T>(list: Vec<T>, place: Place<'_>) -> Result<Vec<T>, Problem> {
+pub(crate) fn not_empty<T>(list: Vec<T>, place: Place<'_>) -> Result<Vec<T>, Problem> {
     if list.is_empty() {
         return Err(
             Problem::new(EMPTY_BATCH, format!("`{place}` is empty, wanted at least one point")).at(place)

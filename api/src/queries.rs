@@ -329,7 +329,7 @@ fn answer(
     let kept = |response: &Response| -> Vec<Hit> {
         response.hits.iter().filter(|hit| asked.passes(hit)).skip(skipped).take(most).copied().collect()
     };
-    let reply = |hits: &[Hit], ranks: Option<&[u32]>| hit_replies(snapshot, hits, ranks, asked.selection);
+    let reply = |hits: &[Hit], ranks: Option<&[u32]>| hit_replies(snapshot, hits, ranks, &asked.selection);
     let shown = kept(response);
     let (points, explained) = if asked.explain {
         let explanation = explain_within(snapshot, scope, &asked.query);
@@ -365,7 +365,7 @@ fn hit_replies(
     snapshot: &Snapshot,
     hits: &[Hit],
     ranks: Option<&[u32]>,
-    selection: Selection,
+    selection: &Selection,
 ) -> Result<Vec<HitReply>, Problem> {
     let rows: Vec<u32> = hits.iter().map(|hit| hit.row).collect();
     let points = snapshot.points(&rows).map_err(|error| errors::read(&error))?;

@@ -11,7 +11,7 @@ use crate::problem::Problem;
 use crate::routes::Access::{Manage, Public, Read, Write};
 use crate::{
     backups, banks, collections, corrections, defaults, health, hubness, jobs, live, metrics, points,
-    quarantine, queries, service,
+    quarantine, queries, service, vectors,
 };
 
 /// Who may ask.
@@ -67,7 +67,7 @@ pub(crate) fn configure(app: &mut web::ServiceConfig) {
 }
 
 fn table() -> Vec<Path> {
-    [general(), points(), chosen(), kept(), learned(), fitted()].into_iter().flatten().collect()
+    [general(), vectors(), points(), chosen(), kept(), learned(), fitted()].into_iter().flatten().collect()
 }
 
 fn general() -> Vec<Path> {
@@ -91,6 +91,14 @@ fn general() -> Vec<Path> {
         path("/collections/{collection}/hubness", [get(Read, hubness::measure)]),
         path("/jobs", [get(Read, jobs::list)]),
         path("/jobs/{job}", [delete(Manage, jobs::cancel), get(Read, jobs::describe)]),
+    ]
+}
+
+/// Before the paths of points with an id.
+fn vectors() -> Vec<Path> {
+    vec![
+        path("/collections/{collection}/points/vectors", [put(Write, vectors::update)]),
+        path("/collections/{collection}/points/vectors/delete", [post(Write, vectors::delete)]),
     ]
 }
 

@@ -196,6 +196,11 @@ impl Collection {
         }
     }
 
+    /// The named vectors, if this is a collection with such.
+    pub fn spaces(&self) -> impl ExactSizeIterator<Item = &Arc<Collection>> {
+        self.spaces.values()
+    }
+
     /// The name of the vector that this is, if it has one.
     pub fn space_name(&self) -> Option<&Name> {
         self.role.name()

@@ -54,6 +54,8 @@ pub(crate) fn load(path: &Path, store: &Store, progress: &OpenProgress) -> Resul
         let format = Arc::clone(&whole.base.format);
         let mut space = State::new(role, config, stored.identity(), format);
         fill(&mut space, view, Some(&whole.base), progress).map_err(read)?;
+        // It knows of the commits that changed it; its graph may be of a later one.
+        space.counters.sequence = whole.base.counters.sequence;
         read_graph(&mut space, &space_folder(path, number), progress);
         whole.spaces.insert(name.clone(), Arc::new(space));
     }

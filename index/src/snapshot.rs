@@ -140,6 +140,15 @@ impl Snapshot {
         self.role.name()
     }
 
+    /// Refuses what is about vectors where points have none.
+    ///
+    /// # Errors
+    /// [`UnknownSpace`] where [`Snapshot::has_vectors`] says no.
+    pub fn check_vectors(&self) -> Result<(), UnknownSpace> {
+        let unknown = || UnknownSpace { asked: None, found: self.spaces.keys().cloned().collect() };
+        if self.has_vectors() { Ok(()) } else { Err(unknown()) }
+    }
+
     /// Whether points have vectors here: not in the state of a collection with named ones, which knows of their ids and
     /// payloads alone.
     pub fn has_vectors(&self) -> bool {
@@ -369,13 +378,16 @@ impl Snapshot {
         self.calibration.as_deref()
     }
 
-    /// Whether there is a graph, and its ways of searching were not measured as it is, with the corrections there
+    /// Whether there is a graph, of any of the vectors, and its ways of searching were not measured as it is, with the corrections there
     /// are, and on this machine.
     pub fn is_calibration_due(&self) -> bool {
         let holds = |calibration: &Calibration| {
             calibration.subject == CalibrationSubject::of(self) && calibration.machine == machine()
         };
-        *self.calibration_is_due.get_or_init(|| self.has_graph() && !self.calibration().is_some_and(holds))
+        let own = self
+            .calibration_is_due
+            .get_or_init(|| self.has_graph() && !self.calibration().is_some_and(holds));
+        *own || self.spaces.values().any(|space| space.is_calibration_due())
     }
 
     /// The points in quarantine, in the order of their ids. They are not among [`Snapshot::rows`].

@@ -1,6 +1,6 @@
 //! Why a question has no answer.
 
-use dehub_index::{Blame, ReadError, TimeUp};
+use dehub_index::{Blame, ReadError, TimeUp, UnknownSpace};
 use dehub_vector::{PointId, VectorError};
 
 use crate::query::{BATCH_QUERIES_MAX, LIMIT_MAX};
@@ -117,6 +117,9 @@ pub enum QueryError {
     /// It took longer than the time it was given.
     #[error(transparent)]
     TimeUp(#[from] TimeUp),
+    /// The vectors of the collection have names, and the question is about none of them.
+    #[error(transparent)]
+    Space(#[from] UnknownSpace),
     /// A point could not be read.
     #[error(transparent)]
     Read(#[from] ReadError),
@@ -143,6 +146,7 @@ impl QueryError {
             | QueryError::TooFewToCompare { .. }
             | QueryError::Unsuited { .. }
             | QueryError::TimeUp(_)
+            | QueryError::Space(_)
             | QueryError::NoQueries(_) => Blame::Caller,
         }
     }

@@ -190,14 +190,17 @@ fn a_store_that_fails_at_any_call_of_the_upgrade_opens_right_afterwards() {
     // The second time there was nothing to do but to look at the format, as after an upgrade.
     let commit = upgrading - reading;
     assert!(commit > 20, "{commit}");
-    let refused = (1..=commit).map(|call| (call, Fault::Refused, 2));
-    for (call, fault, format) in refused.chain([(commit, Fault::Unacknowledged, 3)]) {
+    // The last step looks at the format, takes a view, reads the configuration and commits.
+    let first = commit - 4;
+    let refused = (1..=commit).map(|call| (call, Fault::Refused, if call <= first { 2 } else { 3 }));
+    let unacknowledged = [(first, Fault::Unacknowledged, 3), (commit, Fault::Unacknowledged, 4)];
+    for (call, fault, format) in refused.chain(unacknowledged) {
         let old = Old::new();
         let error = old.open_with(&Faults::at(call, fault)).map(drop).expect_err("the store failed");
-        let is_right = if call == commit {
-            matches!(error, OpenError::Upgrade { from: 2, .. })
-        } else {
-            matches!(error, OpenError::Read { .. })
+        let is_right = match &error {
+            OpenError::Upgrade { from, .. } => (call, *from) == (first, 2) || (call, *from) == (commit, 3),
+            OpenError::Read { .. } => call != first && call != commit,
+            OpenError::Store(_) | OpenError::Format { .. } | OpenError::Create { .. } | _ => false,
         };
         assert!(is_right, "{fault:?} at call {call} of {commit}: {error}");
         assert_eq!(read(&old.store(), META, CONFIG_KEY)["format"], json!(format), "{fault:?} at call {call}");
