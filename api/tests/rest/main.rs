@@ -8,4 +8,5 @@ mod health;
 mod jobs;
 mod life;
 mod live;
+mod named;
 mod refusals;

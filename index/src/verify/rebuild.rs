@@ -27,7 +27,10 @@ impl Collection {
         let mut rebuilt = self.rebuild_own(report)?;
         for (name, report) in &report.spaces {
             let Some(space) = self.spaces.get(name) else { continue };
-            let Rebuilt { set_aside, graph: _, refitted, orphans } = space.rebuild_own(report)?;
+            let Rebuilt { set_aside, graph, refitted, orphans } = space.rebuild_own(report)?;
+            if rebuilt.graph == GraphBuild::NotDue {
+                rebuilt.graph = graph;
+            }
             rebuilt.set_aside.extend(set_aside);
             rebuilt.refitted.extend(refitted);
             rebuilt.orphans.add(&orphans);
