@@ -194,7 +194,9 @@ mod tests {
             name: name.parse().expect("a good name"),
             vector: vector.to_vec(),
         };
-        let read = |value| given(value, Place::Body).map_err(|problem| problem.to_value()["pointer"].clone());
+        let read = |value| {
+            given(value, Place::Body).map_err(|problem| problem.to_value()["errors"][0]["pointer"].clone())
+        };
         assert_eq!(read(json!([1, 2])), Ok(Given { unnamed: vec![1.0, 2.0], named: vec![] }));
         let both = json!({"image": [1], "text": [2, 3]});
         let wanted = vec![named("image", &[1.0]), named("text", &[2.0, 3.0])];
@@ -212,6 +214,6 @@ mod tests {
         let points = given_lists(lists, 2, Place::Body).unwrap_or_default();
         assert_eq!(points.iter().map(|point| point.named.len()).collect::<Vec<_>>(), [1, 0]);
         let short = given_lists(json!({"image": [[1]]}), 2, Place::Body).expect_err("one is missing");
-        assert_eq!(short.to_value()["pointer"], json!("/image"));
+        assert_eq!(short.to_value()["errors"][0]["pointer"], json!("/image"));
     }
 }

@@ -26,7 +26,7 @@ fn vector(client: &Client, id: &str) -> Value {
 }
 
 fn pointer(reply: crate::client::Reply) -> (u16, Value, Value) {
-    (reply.status, reply.body["code"].clone(), reply.body["pointer"].clone())
+    (reply.status, reply.body["code"].clone(), reply.body["errors"][0]["pointer"].clone())
 }
 
 #[test]
