@@ -355,19 +355,22 @@ fn copy_folder(from: &std::path::Path, to: &std::path::Path) {
 
 #[test]
 fn a_collection_is_closed_when_nobody_has_any_of_its_vectors() {
-    let (_folder, catalogue) = made();
-    let both = name("both");
-    fitted(&catalogue.get(&both).expect("it is open"));
-    let busy = |held: &dyn std::any::Any| {
-        let _held = held;
-        let error = catalogue.with_closed(&both, |_| ()).expect_err("somebody has it");
+    let both = &name("both");
+    let check = |hold: fn(&Arc<Collection>) -> Box<dyn std::any::Any>| {
+        let (_folder, catalogue) = made();
+        fitted(&catalogue.get(both).expect("it is open"));
+        let held = hold(&catalogue.get(both).expect("it is open"));
+        let error = catalogue.with_closed(both, |_| ()).expect_err("somebody has it");
         assert!(matches!(error, CatalogueError::Busy { .. }), "{error}");
+        drop(held);
+        catalogue.with_closed(both, |_| ()).expect("nobody has it");
+        assert!(catalogue.get(both).expect("it opens").verify(&mut |_| ()).is_whole());
     };
-    busy(&space(&catalogue.get(&both).expect("it is open"), 1));
-    catalogue.with_closed(&both, |_| ()).expect("nobody has it");
-    busy(&catalogue.get(&both).expect("it opens").snapshot().space(Some("image")).expect("there"));
-    catalogue.with_closed(&both, |_| ()).expect("nobody has it");
-    assert!(catalogue.get(&both).expect("it opens").verify(&mut |_| ()).is_whole());
+    // Each waits for as long as others have to let go.
+    std::thread::scope(|scope| {
+        scope.spawn(|| check(|collection| Box::new(space(collection, 1))));
+        scope.spawn(|| check(|it| Box::new(it.snapshot().space(Some("image")).expect("there"))));
+    });
 }
 
 #[test]
