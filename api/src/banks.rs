@@ -54,8 +54,8 @@ pub(crate) enum Update {
 
 /// `PUT /collections/{collection}/banks/{bank}`
 pub(crate) async fn add(call: Call) -> HttpResponse {
-    call.answer_rows::<EntryRows, _>(&[WAIT_OR_NOT], |task, body| -> Result<Answer, Problem> {
-        let collection = task.collection()?;
+    call.answer_rows::<EntryRows, _>(&[WAIT_OR_NOT, "using"], |task, body| -> Result<Answer, Problem> {
+        let collection = task.space()?;
         let waits = task.parameters.waits();
         let receipt = match update(task.name("bank")?, body)? {
             Update::Given(update) if !waits && !update.defer => {
@@ -103,8 +103,8 @@ fn absorb_as_job(
 
 /// `GET /collections/{collection}/banks`
 pub(crate) async fn list(call: Call) -> HttpResponse {
-    call.answer(&[], |task| {
-        let snapshot = task.collection()?.snapshot();
+    call.answer(&["using"], |task| {
+        let snapshot = task.space()?.snapshot();
         task.reply(&Listed { banks: snapshot.banks().map(BankReply::new).collect() })
     })
     .await
@@ -112,8 +112,8 @@ pub(crate) async fn list(call: Call) -> HttpResponse {
 
 /// `GET /collections/{collection}/banks/{bank}`
 pub(crate) async fn describe(call: Call) -> HttpResponse {
-    call.answer(&[], |task| {
-        let snapshot = task.collection()?.snapshot();
+    call.answer(&["using"], |task| {
+        let snapshot = task.space()?.snapshot();
         let name = task.name("bank")?;
         let bank = snapshot.bank(name.as_str()).ok_or_else(|| unknown(&snapshot, name.as_str()))?;
         task.reply(&BankReply::new(bank))
@@ -123,8 +123,8 @@ pub(crate) async fn describe(call: Call) -> HttpResponse {
 
 /// `DELETE /collections/{collection}/banks/{bank}`
 pub(crate) async fn delete(call: Call) -> HttpResponse {
-    call.answer(&["wait"], |task| {
-        let collection = task.collection()?;
+    call.answer(&["wait", "using"], |task| {
+        let collection = task.space()?;
         collection.drop_bank(&task.name("bank")?).map_err(|error| errors::write(&error, &Written::Path))?;
         task.reply(&true)
     })
@@ -133,8 +133,8 @@ pub(crate) async fn delete(call: Call) -> HttpResponse {
 
 /// `POST /collections/{collection}/banks/{bank}/delete`
 pub(crate) async fn delete_entries(call: Call) -> HttpResponse {
-    call.answer_rows::<DeletedIds, _>(&["wait"], |task, body| {
-        let collection = task.collection()?;
+    call.answer_rows::<DeletedIds, _>(&["wait", "using"], |task, body| {
+        let collection = task.space()?;
         let mut fields = Fields::new(body, Place::Body)?;
         let ids = fields.required("ids", |value, place| decode::list(value, place, decode::id))?;
         fields.finish()?;
@@ -148,8 +148,8 @@ pub(crate) async fn delete_entries(call: Call) -> HttpResponse {
 
 /// `POST /collections/{collection}/banks/{bank}/decay`
 pub(crate) async fn decay(call: Call) -> HttpResponse {
-    call.answer_body(&["wait"], |task, body| {
-        let collection = task.collection()?;
+    call.answer_body(&["wait", "using"], |task, body| {
+        let collection = task.space()?;
         let mut fields = Fields::new(body, Place::Body)?;
         let factor = fields.required("factor", decode::number_32)?;
         let drop_below = fields.optional("drop_below", decode::number_32)?.unwrap_or(0.0);
@@ -164,8 +164,8 @@ pub(crate) async fn decay(call: Call) -> HttpResponse {
 
 /// `POST /collections/{collection}/banks/{bank}/absorb`
 pub(crate) async fn absorb(call: Call) -> HttpResponse {
-    call.answer(&[WAIT_OR_NOT], |task| -> Result<Answer, Problem> {
-        let collection = task.collection()?;
+    call.answer(&[WAIT_OR_NOT, "using"], |task| -> Result<Answer, Problem> {
+        let collection = task.space()?;
         if !task.parameters.waits() {
             let (snapshot, bank) = (collection.snapshot(), task.name("bank")?);
             snapshot.bank(bank.as_str()).ok_or_else(|| unknown(&snapshot, bank.as_str()))?;

@@ -544,17 +544,33 @@ impl Task {
 
     /// The collection that the path names.
     pub(crate) fn collection(&self) -> Result<Arc<Collection>, Problem> {
-        self.served().map(|(collection, _)| collection)
-    }
-
-    /// The collection that the path names, and what is learned about it.
-    pub(crate) fn served(&self) -> Result<Served, Problem> {
         let name = self.name("collection")?;
         let collection = self.edge.catalogue().get(&name).map_err(|error| errors::opening(&error, &name))?;
         self.edge.build_missing_graph(&name, &collection);
         self.edge.resume_fits(&name, &collection);
-        let watched = self.edge.live().watch(&name, &collection);
-        Ok((collection, watched))
+        for space in collection.all_spaces() {
+            self.watched(&space)?;
+        }
+        Ok(collection)
+    }
+
+    /// The vector that the parameter `using` names, of the collection that the path names: what has banks,
+    /// corrections and a graph. Without the parameter that is the unnamed one.
+    pub(crate) fn space(&self) -> Result<Arc<Collection>, Problem> {
+        let space = self.collection()?.space(self.parameters.text("using"));
+        space.map_err(|error| errors::space(&error).in_parameter("using"))
+    }
+
+    /// The same, and what is learned about it.
+    pub(crate) fn served(&self) -> Result<Served, Problem> {
+        let space = self.space()?;
+        let watched = self.watched(&space)?;
+        Ok((space, watched))
+    }
+
+    /// What is learned about one of the vectors of the collection that the path names.
+    pub(crate) fn watched(&self, space: &Arc<Collection>) -> Result<Arc<Watched>, Problem> {
+        Ok(self.edge.live().watch(&self.name("collection")?, space))
     }
 
     /// Starts building the collection's graph if that is due.

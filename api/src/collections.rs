@@ -1,15 +1,16 @@
 //! Collections: made, listed, described, dropped.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use actix_web::HttpResponse;
 use dehub_index::{
-    CatalogueError, Collection, CollectionConfig, Durability, FormatInfo, Quantization,
+    CatalogueError, Collection, CollectionConfig, Durability, FormatInfo, GalleryInfo, Name, Quantization,
     SEGMENT_DEAD_SHARE_MAX, SegmentInfo, Snapshot,
 };
 use dehub_vector::Metric;
 use serde::Serialize;
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use crate::banks::BankReply;
 use crate::calibration::calibration_value;
@@ -61,11 +62,42 @@ struct Described {
     /// By what policy queries are kept; `null` if they are not.
     live: Option<LiveReply>,
     graph: GraphReply,
+    /// What belongs to each named vector, of a collection with such: the fields above are then empty.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    vectors: BTreeMap<String, SpaceReply>,
     writer: WriterReply,
     format: FormatReply,
     /// The number of the newest commit.
     sequence: u64,
     bytes_on_disk: u64,
+}
+
+/// What belongs to one of the named vectors.
+#[derive(Serialize)]
+struct SpaceReply {
+    /// Points that have the vector.
+    points_count: usize,
+    hnsw_config: GraphConfigReply,
+    banks: Vec<BankReply>,
+    corrections: Vec<CorrectionReply>,
+    default_correction: Option<DefaultReply>,
+    live: Option<LiveReply>,
+    graph: GraphReply,
+}
+
+impl SpaceReply {
+    fn new(space: &Collection) -> SpaceReply {
+        let snapshot = space.snapshot();
+        SpaceReply {
+            points_count: snapshot.len(),
+            hnsw_config: GraphConfigReply::new(snapshot.config()),
+            banks: snapshot.banks().map(BankReply::new).collect(),
+            corrections: snapshot.corrections().map(|one| CorrectionReply::new(one.info())).collect(),
+            default_correction: snapshot.default_correction().map(DefaultReply::new),
+            live: snapshot.live_bank().map(LiveReply::new),
+            graph: GraphReply::new(space, &snapshot),
+        }
+    }
 }
 
 /// In what format the collection is stored, and the versions of dehub that made it and wrote it last.
@@ -134,10 +166,30 @@ struct ScalarReply {
     r#type: &'static str,
 }
 
+/// One vector, or some under their names.
 #[derive(Serialize)]
-struct VectorsReply {
+#[serde(untagged)]
+enum VectorsReply {
+    Unnamed(VectorParamsReply),
+    Named(BTreeMap<String, VectorParamsReply>),
+}
+
+#[derive(Serialize)]
+struct VectorParamsReply {
     size: usize,
     distance: &'static str,
+}
+
+impl VectorParamsReply {
+    fn new(snapshot: &Snapshot) -> VectorParamsReply {
+        let config = snapshot.config();
+        let distance = match config.metric {
+            Metric::Cosine => "Cosine",
+            Metric::Dot => "Dot",
+            Metric::Euclidean => "Euclid",
+        };
+        VectorParamsReply { size: config.dim.get(), distance }
+    }
 }
 
 #[derive(Serialize)]
@@ -165,6 +217,19 @@ struct GraphReply {
     segments: Vec<SegmentReply>,
     /// What searches were measured to find and to cost; `null` if they were not.
     calibration: Option<Value>,
+}
+
+impl GraphReply {
+    fn new(collection: &Collection, snapshot: &Snapshot) -> GraphReply {
+        let gallery = snapshot.gallery();
+        GraphReply {
+            nodes: gallery.graph_nodes,
+            delta: gallery.delta,
+            due: collection.is_graph_due(),
+            segments: snapshot.segment_infos().into_iter().map(SegmentReply::new).collect(),
+            calibration: snapshot.calibration().map(calibration_value),
+        }
+    }
 }
 
 #[derive(Serialize)]
@@ -209,8 +274,15 @@ pub(crate) async fn create(call: Call) -> HttpResponse {
         .by_own_name()
         .answer_body(&["wait", "timeout"], |task, body| {
             let name = task.name("collection")?;
-            let config = config(body)?;
-            task.edge().catalogue().create(&name, config).map_err(|error| errors::catalogue(&error))?;
+            let Wanted { vectors, durability } = wanted(body)?;
+            let catalogue = task.edge().catalogue();
+            let created = match vectors {
+                Vectors::Unnamed(config) => {
+                    catalogue.create(&name, CollectionConfig { durability, ..config })
+                }
+                Vectors::Named(spaces) => catalogue.create_with_spaces(&name, &spaces, durability),
+            };
+            created.map_err(|error| errors::catalogue(&error))?;
             task.reply(&true)
         })
         .await
@@ -224,14 +296,21 @@ pub(crate) async fn describe(call: Call) -> HttpResponse {
 fn describe_task(task: &Task) -> Result<Vec<u8>, Problem> {
     let collection = task.collection()?;
     let snapshot = collection.snapshot();
-    let gallery = snapshot.gallery();
+    let space = |space: &Arc<Collection>| {
+        let name = space.space_name().map(ToString::to_string).unwrap_or_default();
+        (name, SpaceReply::new(space))
+    };
+    let spaces = collection.spaces().map(space);
+    let galleries: Vec<GalleryInfo> =
+        collection.all_spaces().iter().map(|it| it.snapshot().gallery()).collect();
+    let in_graph = |gallery: &GalleryInfo| gallery.graph_nodes.map_or(0, |_| gallery.points - gallery.delta);
     let (status, optimizer_status) = status(&collection);
     task.reply(&Described {
         status,
         optimizer_status,
-        points_count: gallery.points,
-        indexed_vectors_count: if snapshot.has_graph() { gallery.points - gallery.delta } else { 0 },
-        segments_count: gallery.segments + 1,
+        points_count: snapshot.len(),
+        indexed_vectors_count: galleries.iter().map(in_graph).sum(),
+        segments_count: galleries.iter().map(|gallery| gallery.segments + 1).sum(),
         config: config_reply(&snapshot),
         payload_schema: payload_indexes::schema(&snapshot),
         banks: snapshot.banks().map(BankReply::new).collect(),
@@ -242,13 +321,8 @@ fn describe_task(task: &Task) -> Result<Vec<u8>, Problem> {
         default_correction: snapshot.default_correction().map(DefaultReply::new),
         quarantine: QuarantineReply::new(&snapshot),
         live: snapshot.live_bank().map(LiveReply::new),
-        graph: GraphReply {
-            nodes: gallery.graph_nodes,
-            delta: gallery.delta,
-            due: collection.is_graph_due(),
-            segments: snapshot.segment_infos().into_iter().map(SegmentReply::new).collect(),
-            calibration: snapshot.calibration().map(calibration_value),
-        },
+        graph: GraphReply::new(&collection, &snapshot),
+        vectors: spaces.collect(),
         writer: WriterReply::new(&collection.writer()),
         format: FormatReply::new(snapshot.format()),
         sequence: snapshot.sequence(),
@@ -321,22 +395,87 @@ pub(crate) async fn delete(call: Call) -> HttpResponse {
         .await
 }
 
-pub(crate) fn config(body: Value) -> Result<CollectionConfig, Problem> {
+/// What a collection is to be made with.
+pub(crate) struct Wanted {
+    vectors: Vectors,
+    durability: Durability,
+}
+
+enum Vectors {
+    Unnamed(CollectionConfig),
+    Named(BTreeMap<Name, CollectionConfig>),
+}
+
+/// The parameters of a vector, and where in the body they are.
+struct VectorParams {
+    pointer: String,
+    size: usize,
+    metric: Metric,
+    /// What is said of the vector's own graph.
+    graph: GraphSettings,
+}
+
+pub(crate) fn wanted(body: Value) -> Result<Wanted, Problem> {
     let mut fields = Fields::new(body, Place::Body)?;
-    let (size, metric) = fields.required("vectors", |value, place| {
-        let mut vectors = Fields::new(value, place)?;
-        let size = vectors.required("size", decode::whole)?;
-        let metric = vectors.required("distance", settings::metric)?;
-        settings::fixed_of_vector(&mut vectors)?;
-        vectors.finish()?;
-        Ok((size, metric))
+    let (unnamed, named) = fields.required("vectors", |value, place| {
+        // A vector may have the name of a parameter.
+        let is_parameter = |name: &str| value.get(name).is_some_and(|value| !value.is_object());
+        match value {
+            Value::Object(map) if !map.is_empty() && !is_parameter("size") && !is_parameter("distance") => {
+                Ok((None, named_params(map, place)?))
+            }
+            Value::Null
+            | Value::Bool(_)
+            | Value::Number(_)
+            | Value::String(_)
+            | Value::Array(_)
+            | Value::Object(_) => Ok((Some(vector_params(value, place)?), BTreeMap::new())),
+        }
     })?;
-    let graph = GraphSettings::read(&mut fields)?.config();
+    let shared = GraphSettings::read(&mut fields)?;
     settings::fixed_of_collection(&mut fields)?;
     let durability = fields.optional("durability", durability)?.unwrap_or_default();
     fields.finish()?;
-    let config = CollectionConfig::new(size, metric, graph).map_err(|error| errors::config(&error))?;
-    Ok(CollectionConfig { durability, ..config })
+    let vectors = match unnamed {
+        Some(params) => Vectors::Unnamed(params.config(shared)?),
+        None => {
+            let config = |(name, params): (Name, VectorParams)| Ok((name, params.config(shared)?));
+            Vectors::Named(named.into_iter().map(config).collect::<Result<_, Problem>>()?)
+        }
+    };
+    Ok(Wanted { vectors, durability })
+}
+
+fn named_params(map: Map<String, Value>, place: Place<'_>) -> Result<BTreeMap<Name, VectorParams>, Problem> {
+    let read = |(name, value): (String, Value)| {
+        let place = place.field(&name);
+        Ok((decode::name(Value::String(name.clone()), place)?, vector_params(value, place)?))
+    };
+    map.into_iter().map(read).collect()
+}
+
+fn vector_params(value: Value, place: Place<'_>) -> Result<VectorParams, Problem> {
+    let mut fields = Fields::new(value, place)?;
+    let params = VectorParams {
+        pointer: place.to_string(),
+        size: fields.required("size", decode::whole)?,
+        metric: fields.required("distance", settings::metric)?,
+        graph: fields.optional("hnsw_config", settings::graph)?.unwrap_or_default(),
+    };
+    settings::fixed_of_vector(&mut fields)?;
+    fields.finish()?;
+    Ok(params)
+}
+
+impl VectorParams {
+    /// With the graph of the collection where the vector asks for none of its own.
+    fn config(&self, shared: GraphSettings) -> Result<CollectionConfig, Problem> {
+        let graph = self.graph.or(shared).config();
+        let own = self.graph != GraphSettings::default();
+        let pointer = if own { format!("{}/hnsw_config", self.pointer) } else { "/hnsw_config".to_owned() };
+        let config = CollectionConfig::new(self.size, self.metric, graph);
+        config.map_err(|error| errors::config(&error, &self.pointer, &pointer))
+    }
 }
 
 fn durability(value: Value, place: Place<'_>) -> Result<Durability, Problem> {
@@ -346,41 +485,49 @@ fn durability(value: Value, place: Place<'_>) -> Result<Durability, Problem> {
 }
 
 fn config_reply(snapshot: &Snapshot) -> ConfigReply {
-    let config = snapshot.config();
-    let distance = match config.metric {
-        Metric::Cosine => "Cosine",
-        Metric::Dot => "Dot",
-        Metric::Euclidean => "Euclid",
+    let named = |(name, space): (&Name, &Arc<Snapshot>)| (name.to_string(), VectorParamsReply::new(space));
+    let vectors = if snapshot.has_vectors() {
+        VectorsReply::Unnamed(VectorParamsReply::new(snapshot))
+    } else {
+        VectorsReply::Named(snapshot.spaces().map(named).collect())
     };
+    // Of named vectors each has its own: the first stands for all where one is wanted.
+    let of_graph = snapshot.spaces().next().map_or(snapshot.config(), |(_, space)| space.config());
     ConfigReply {
         params: ParamsReply {
-            vectors: VectorsReply { size: config.dim.get(), distance },
+            vectors,
             shard_number: 1,
             replication_factor: 1,
             write_consistency_factor: 1,
             on_disk_payload: true,
         },
-        hnsw_config: GraphConfigReply {
+        hnsw_config: GraphConfigReply::new(of_graph),
+        optimizer_config: OptimizerConfigReply {
+            deleted_threshold: SEGMENT_DEAD_SHARE_MAX,
+            vacuum_min_vector_number: None,
+            default_segment_number: 0,
+            indexing_threshold: of_graph.graph.full_scan_threshold,
+            flush_interval_sec: match snapshot.config().durability {
+                Durability::Strict => 0,
+                Durability::Relaxed => 1,
+            },
+        },
+        quantization_config: match of_graph.graph.quantization {
+            Quantization::Int8 => Some(QuantizationReply { scalar: ScalarReply { r#type: "int8" } }),
+            Quantization::F32 | Quantization::Bf16 | Quantization::Reduced => None,
+        },
+    }
+}
+
+impl GraphConfigReply {
+    fn new(config: &CollectionConfig) -> GraphConfigReply {
+        GraphConfigReply {
             m: config.graph.m,
             ef_construct: config.graph.ef_construction,
             full_scan_threshold: config.graph.full_scan_threshold,
             max_indexing_threads: 0,
             on_disk: true,
             quantization: config.graph.quantization.name(),
-        },
-        optimizer_config: OptimizerConfigReply {
-            deleted_threshold: SEGMENT_DEAD_SHARE_MAX,
-            vacuum_min_vector_number: None,
-            default_segment_number: 0,
-            indexing_threshold: config.graph.full_scan_threshold,
-            flush_interval_sec: match config.durability {
-                Durability::Strict => 0,
-                Durability::Relaxed => 1,
-            },
-        },
-        quantization_config: match config.graph.quantization {
-            Quantization::Int8 => Some(QuantizationReply { scalar: ScalarReply { r#type: "int8" } }),
-            Quantization::F32 | Quantization::Bf16 | Quantization::Reduced => None,
-        },
+        }
     }
 }

@@ -79,11 +79,11 @@ struct StatisticsReply {
 
 /// `PUT /collections/{collection}/corrections/{correction}`
 pub(crate) async fn fit(call: Call) -> HttpResponse {
-    call.answer_body(&[WAIT_OR_NOT], |task, body| fit_task(&task, body)).await
+    call.answer_body(&[WAIT_OR_NOT, "using"], |task, body| fit_task(&task, body)).await
 }
 
 fn fit_task(task: &Task, body: Value) -> Result<Answer, Problem> {
-    let collection = task.collection()?;
+    let collection = task.space()?;
     let waits = task.parameters.waits();
     if is_auto(&body) {
         if !waits {
@@ -209,8 +209,8 @@ fn auto_task(task: &Task, collection: &Collection, body: Value) -> Result<Vec<u8
 
 /// `GET /collections/{collection}/corrections`
 pub(crate) async fn list(call: Call) -> HttpResponse {
-    call.answer(&[], |task| {
-        let snapshot = task.collection()?.snapshot();
+    call.answer(&["using"], |task| {
+        let snapshot = task.space()?.snapshot();
         let corrections = snapshot.corrections().map(|one| CorrectionReply::new(one.info())).collect();
         task.reply(&Listed { corrections })
     })
@@ -219,8 +219,8 @@ pub(crate) async fn list(call: Call) -> HttpResponse {
 
 /// `GET /collections/{collection}/corrections/{correction}`
 pub(crate) async fn describe(call: Call) -> HttpResponse {
-    call.answer(&[], |task| {
-        let snapshot = task.collection()?.snapshot();
+    call.answer(&["using"], |task| {
+        let snapshot = task.space()?.snapshot();
         let name = task.name("correction")?;
         let found = snapshot.correction(name.as_str());
         let correction = found.ok_or_else(|| unknown(&snapshot, &name))?;
@@ -231,8 +231,8 @@ pub(crate) async fn describe(call: Call) -> HttpResponse {
 
 /// `DELETE /collections/{collection}/corrections/{correction}`
 pub(crate) async fn delete(call: Call) -> HttpResponse {
-    call.answer(&["wait"], |task| {
-        let collection = task.collection()?;
+    call.answer(&["wait", "using"], |task| {
+        let collection = task.space()?;
         let name = task.name("correction")?;
         collection.drop_correction(&name).map_err(|error| errors::write(&error, &Written::Path))?;
         task.reply(&true)

@@ -51,8 +51,8 @@ fn evidence_json(evidence: &DefaultEvidence) -> Value {
 
 /// `GET /collections/{collection}/default`: `null` if there is none.
 pub(crate) async fn describe(call: Call) -> HttpResponse {
-    call.answer(&[], |task| {
-        let snapshot = task.collection()?.snapshot();
+    call.answer(&["using"], |task| {
+        let snapshot = task.space()?.snapshot();
         task.reply(&snapshot.default_correction().map(DefaultReply::new))
     })
     .await
@@ -60,8 +60,8 @@ pub(crate) async fn describe(call: Call) -> HttpResponse {
 
 /// `DELETE /collections/{collection}/default`: `false` if there was none.
 pub(crate) async fn clear(call: Call) -> HttpResponse {
-    call.answer(&["wait"], |task| {
-        let collection = task.collection()?;
+    call.answer(&["wait", "using"], |task| {
+        let collection = task.space()?;
         let cleared = collection.clear_default().map_err(|error| errors::write(&error, &Written::Path))?;
         task.reply(&cleared)
     })
@@ -70,11 +70,11 @@ pub(crate) async fn clear(call: Call) -> HttpResponse {
 
 /// `PUT /collections/{collection}/default`
 pub(crate) async fn set(call: Call) -> HttpResponse {
-    call.answer_body(&["wait"], |task, body| set_task(&task, body)).await
+    call.answer_body(&["wait", "using"], |task, body| set_task(&task, body)).await
 }
 
 fn set_task(task: &Task, body: Value) -> Result<Vec<u8>, Problem> {
-    let collection = task.collection()?;
+    let collection = task.space()?;
     let snapshot = collection.snapshot();
     let mut fields = Fields::new(body, Place::Body)?;
     let name = fields.required("correction", decode::name)?;

@@ -245,7 +245,10 @@ impl Edge {
         }
         resumed.insert(name.clone(), Arc::downgrade(collection));
         drop(resumed);
-        for fit in collection.pending_fits() {
+        let spaces = collection.all_spaces();
+        let pending =
+            spaces.iter().flat_map(|space| space.pending_fits().into_iter().map(move |fit| (space, fit)));
+        for (space, fit) in pending {
             let Some(input) = fit.inputs.first() else { continue };
             let purpose = Purpose { kind: Kind::Fit, collection: name.clone(), name: input.name.clone() };
             let work = move |collection: &Collection, progress: &FitProgress| {
@@ -254,7 +257,7 @@ impl Edge {
                     .map_err(|error| unfinished(&error, |error| errors::write(error, &Written::Path)))?;
                 Ok(corrections::fitted_value(&fitted))
             };
-            match self.start(purpose.clone(), collection, work) {
+            match self.start(purpose.clone(), space, work) {
                 Ok(job) => self.jobs.link(&purpose, job),
                 Err(problem) => {
                     tracing::error!(collection = %name, ?problem, "a pending fit was not resumed");

@@ -5,7 +5,7 @@ use std::fmt::Display;
 use dehub_backup::BackupError;
 use dehub_index::{
     AliasError, Blame, CatalogueError, CheckpointError, CollectionState, ConfigError, FitInput, Name,
-    OpenError, PayloadError, ReadError, RestoreError, TimeUp, WriteError,
+    OpenError, PayloadError, ReadError, RestoreError, TimeUp, UnknownSpace, WriteError,
 };
 use dehub_query::{BankKind, MethodError, QueryError, RequestError, TuneError};
 use dehub_vector::{PointId, VectorError};
@@ -83,6 +83,7 @@ pub(crate) const LENGTHS_DIFFER: Code = Code::new(422, "lengths_differ", "Lists 
 
 pub(crate) const DIMENSION_MISMATCH: Code =
     Code::new(422, "dimension_mismatch", "A vector has the wrong dimension");
+pub(crate) const UNKNOWN_VECTOR: Code = Code::new(422, "unknown_vector", "No such vector");
 pub(crate) const NOT_FINITE: Code = Code::new(422, "not_finite", "A number is not a finite 32-bit number");
 const ZERO_VECTOR: Code = Code::new(422, "zero_vector", "A vector has length 0");
 const VECTOR_TOO_LONG: Code = Code::new(422, "vector_too_long", "A vector's length is too large");
@@ -184,6 +185,9 @@ pub(crate) fn catalogue(error: &CatalogueError) -> Problem {
         }
         CatalogueError::InUse { .. } | CatalogueError::Folder { .. } => {
             by_blame(error.blame(), error.to_string())
+        }
+        CatalogueError::Spaces { found } => {
+            Problem::new(INVALID_CONFIG, error.to_string()).at("/vectors").found(found)
         }
         _ => by_blame(error.blame(), error.to_string()),
     }
@@ -301,13 +305,14 @@ pub(crate) fn read(error: &ReadError) -> Problem {
     by_blame(error.blame(), error.to_string())
 }
 
-pub(crate) fn config(error: &ConfigError) -> Problem {
+/// An error of a configuration, whose vectors and graph the body has at these places.
+pub(crate) fn config(error: &ConfigError, vectors: &str, graph: &str) -> Problem {
     let problem = Problem::new(INVALID_CONFIG, error.to_string());
     match error {
-        ConfigError::Dim(error) => problem.at("/vectors/size").found(error.found),
+        ConfigError::Dim(error) => problem.at(format_args!("{vectors}/size")).found(error.found),
         ConfigError::Graph { parameter, found, least, most } => {
             let field = if *parameter == "ef_construction" { "ef_construct" } else { parameter };
-            let problem = problem.at(format_args!("/hnsw_config/{field}"));
+            let problem = problem.at(format_args!("{graph}/{field}"));
             problem.wanted(format_args!("{least} to {most}")).found(found)
         }
         _ => problem,
@@ -328,6 +333,18 @@ pub(crate) fn write(error: &WriteError, written: &Written<'_>) -> Problem {
     let new = |code| Problem::new(code, detail());
     match error {
         WriteError::Vector { place, source, .. } => vector(source, detail(), &written.vector(*place)),
+        WriteError::NamedVector { place, name, source, .. } => {
+            vector(source, detail(), &written.named(*place, Some(name)))
+        }
+        WriteError::VectorName { place, name, .. } => {
+            let problem = new(UNKNOWN_VECTOR).at(written.named(*place, name.as_ref()));
+            problem.found(name.as_ref().map_or("", Name::as_str))
+        }
+        WriteError::Space(unknown) => space(unknown),
+        WriteError::NamedVectors { .. } => new(NOT_SUPPORTED),
+        WriteError::UnknownPoint { place, id } => {
+            new(UNKNOWN_POINT).unprocessable().at(written.id(*place)).found(id)
+        }
         WriteError::DuplicateId { place, id, .. } => new(DUPLICATE_ID).at(written.id(*place)).found(id),
         WriteError::EntryExists { place, id, .. } => new(ENTRY_EXISTS).at(written.id(*place)).found(id),
         WriteError::TextTooLong { place, found, .. } => {
@@ -376,9 +393,6 @@ pub(crate) fn write(error: &WriteError, written: &Written<'_>) -> Problem {
         }
         WriteError::UnknownPrior { .. } => new(UNKNOWN_PRIOR),
         WriteError::TooManyPriors => new(TOO_MANY_PRIORS),
-        WriteError::UnknownPoint { place, id } => {
-            new(UNKNOWN_POINT).unprocessable().at(written.id(*place)).found(id)
-        }
         WriteError::PriorValue { place, found } => {
             new(INVALID_VALUE).at(format_args!("/values/{place}")).found(found)
         }
@@ -389,6 +403,15 @@ pub(crate) fn write(error: &WriteError, written: &Written<'_>) -> Problem {
         WriteError::Read(error) => read(error),
         WriteError::Commit(_) | WriteError::GraphFile(_) => by_blame(error.blame(), error.to_string()),
         _ => by_blame(error.blame(), error.to_string()),
+    }
+}
+
+/// A vector that the collection has not. Where it was asked for is for the caller to say.
+pub(crate) fn space(error: &UnknownSpace) -> Problem {
+    let problem = Problem::new(UNKNOWN_VECTOR, error.to_string()).wanted(error.list());
+    match &error.asked {
+        Some(asked) => problem.found(asked),
+        None => problem,
     }
 }
 
@@ -440,13 +463,13 @@ fn query(error: &QueryError, places: &Places) -> Problem {
         QueryError::TimeUp(TimeUp { limit }) => {
             new(SEARCH_TIMEOUT).in_parameter("timeout").found(limit.as_secs_f64())
         }
-        QueryError::UnknownSpace { name } => new(NOT_SUPPORTED).at(places.using()).found(name),
         QueryError::Malformed { .. } => new(INVALID_VALUE).at(places.query()),
         QueryError::NoPoints => new(NO_POINTS),
         QueryError::NoQueries(_) => new(EMPTY_BATCH).at("/searches"),
         QueryError::UnknownBank { .. } | QueryError::TooFewToCompare { .. } | QueryError::Unsuited { .. } => {
             by_blame(error.blame(), error.to_string())
         }
+        QueryError::Space(unknown) => space(unknown).at(places.using()),
         QueryError::Read(error) => read(error),
         _ => by_blame(error.blame(), error.to_string()),
     }
@@ -485,9 +508,9 @@ pub(crate) fn hubness(error: &QueryError) -> Problem {
         | QueryError::UnknownBank { .. }
         | QueryError::TooFewToCompare { .. }
         | QueryError::Unsuited { .. }
-        | QueryError::UnknownSpace { .. }
         | QueryError::Malformed { .. }
         | QueryError::TimeUp(_) => by_blame(error.blame(), error.to_string()),
+        QueryError::Space(unknown) => space(unknown),
         QueryError::Read(error) => read(error),
         _ => by_blame(error.blame(), error.to_string()),
     }
@@ -521,9 +544,9 @@ pub(crate) fn drift(error: &QueryError, given: Option<&str>) -> Problem {
         | QueryError::NoPoints
         | QueryError::NoQueries(_)
         | QueryError::Unsuited { .. }
-        | QueryError::UnknownSpace { .. }
         | QueryError::Malformed { .. }
         | QueryError::TimeUp(_) => by_blame(error.blame(), error.to_string()),
+        QueryError::Space(unknown) => space(unknown),
         QueryError::Read(error) => read(error),
         _ => by_blame(error.blame(), error.to_string()),
     }
@@ -656,6 +679,23 @@ impl Written<'_> {
             Written::Path
             | Written::Ids
             | Written::Payloads
+            | Written::FromGallery
+            | Written::Choice
+            | Written::Fit(..) => self.list().to_owned(),
+        }
+    }
+
+    /// A vector of a name.
+    fn named(&self, place: usize, name: Option<&Name>) -> String {
+        let Some(name) = name else { return self.vector(place) };
+        match self {
+            Written::Points => format!("/points/{place}/vector/{name}"),
+            Written::Batch => format!("/batch/vectors/{name}/{place}"),
+            Written::Rows(rows) => row_field(rows, place, &format!("vector/{name}")),
+            Written::Path
+            | Written::Ids
+            | Written::Payloads
+            | Written::Bank
             | Written::FromGallery
             | Written::Choice
             | Written::Fit(..) => self.list().to_owned(),

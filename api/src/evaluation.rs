@@ -130,11 +130,12 @@ struct Begun {
 
 /// `POST /collections/{collection}/evaluate`
 pub(crate) async fn evaluate(call: Call) -> HttpResponse {
-    call.answer_body(&[crate::parameters::WAIT_OR_NOT], |task, body| evaluate_task(&task, body)).await
+    call.answer_body(&[crate::parameters::WAIT_OR_NOT, "using"], |task, body| evaluate_task(&task, body))
+        .await
 }
 
 fn evaluate_task(task: &Task, body: Value) -> Result<Answer, Problem> {
-    let collection = task.collection()?;
+    let collection = task.space()?;
     let snapshot = collection.snapshot();
     let asked = asked(&snapshot, body)?;
     let scans = asked.options.rankings.len() * (1 + usize::from(asked.judged.is_some()));

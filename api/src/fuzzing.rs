@@ -25,7 +25,7 @@ pub type Decoder = fn(&[u8]) -> Result<(), Value>;
 
 /// All decoders by name.
 pub const DECODERS: [(&str, Decoder); 22] = [
-    ("collection", |bytes| json(bytes, |body| collections::config(body).map(drop))),
+    ("collection", |bytes| json(bytes, |body| collections::wanted(body).map(drop))),
     ("points", |bytes| json(bytes, |body| points::inputs(body, Place::Body).map(drop))),
     ("ids", |bytes| json(bytes, |body| points::ids(body, Place::Body).map(drop))),
     ("bank", |bytes| json(bytes, |body| banks::update(name(), body).map(drop))),

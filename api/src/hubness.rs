@@ -81,11 +81,11 @@ struct HubReply {
 
 /// `GET /collections/{collection}/hubness`
 pub(crate) async fn measure(call: Call) -> HttpResponse {
-    call.answer(&["bank", "k", "top", "correction"], |task| measure_task(&task)).await
+    call.answer(&["bank", "k", "top", "correction", "using"], |task| measure_task(&task)).await
 }
 
 fn measure_task(task: &Task) -> Result<Vec<u8>, Problem> {
-    let snapshot = task.collection()?.snapshot();
+    let snapshot = task.space()?.snapshot();
     let name = task.parameters.required("bank")?;
     let missing = || banks::unknown(&snapshot, name).unprocessable().in_parameter("bank").found(name);
     let bank = snapshot.bank(name).ok_or_else(missing)?;

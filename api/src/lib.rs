@@ -82,6 +82,7 @@ mod trace;
 mod tuning;
 mod updates;
 mod upkeep;
+mod vectors;
 mod writer;
 
 pub use admission::Limits;

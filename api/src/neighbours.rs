@@ -71,7 +71,7 @@ struct BiasReply {
 
 /// `GET /collections/{collection}/points/{id}/neighbours`
 pub(crate) async fn neighbours(call: Call) -> HttpResponse {
-    call.answer(&["k", "correction", "alpha", "exact", "id_type", "timeout"], |task| neighbours_task(&task))
+    call.answer(&["k", "correction", "alpha", "exact", "id_type", "using"], |task| neighbours_task(&task))
         .await
 }
 

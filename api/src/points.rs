@@ -15,6 +15,7 @@ use crate::problem::Problem;
 use crate::selectors::{Chosen, ids_of};
 
 pub(crate) use crate::selectors::{Parts, Selection};
+use crate::vectors::{self, Given};
 
 /// What a write did. It is on disk.
 #[derive(Serialize)]
@@ -277,23 +278,19 @@ fn points(value: Value, place: Place<'_>) -> Result<Vec<PointInput>, Problem> {
 /// Reads `{"id", "vector", "payload", "text"}`.
 pub(crate) fn point(value: Value, place: Place<'_>) -> Result<PointInput, Problem> {
     let mut fields = Fields::new(value, place)?;
-    let point = PointInput {
-        id: fields.required("id", decode::id)?,
-        vector: fields.required("vector", decode::vector)?,
-        payload: fields.optional("payload", decode::payload)?,
-        text: fields.optional("text", decode::string)?,
-    };
+    let id = fields.required("id", decode::id)?;
+    let Given { unnamed: vector, named } = fields.required("vector", vectors::given)?;
+    let payload = fields.optional("payload", decode::payload)?;
+    let text = fields.optional("text", decode::string)?;
     fields.finish()?;
-    Ok(point)
+    Ok(PointInput { id, vector, named, payload, text })
 }
 
 fn batch(value: Value, place: Place<'_>) -> Result<Vec<PointInput>, Problem> {
     let mut fields = Fields::new(value, place)?;
     let ids = fields.required("ids", |value, place| decode::list(value, place, decode::id))?;
     let wanted = ids.len();
-    let vectors = fields.required("vectors", |value, place| {
-        same_length(decode::list(value, place, decode::vector)?, wanted, place)
-    })?;
+    let vectors = fields.required("vectors", |value, place| vectors::given_lists(value, wanted, place))?;
     let payloads = fields.optional("payloads", |value, place| {
         same_length(decode::list(value, place, or_null(decode::payload))?, wanted, place)
     })?;
@@ -303,9 +300,10 @@ fn batch(value: Value, place: Place<'_>) -> Result<Vec<PointInput>, Problem> {
     fields.finish()?;
     let mut payloads = payloads.unwrap_or_default().into_iter();
     let mut texts = texts.unwrap_or_default().into_iter();
-    let points = ids.into_iter().zip(vectors).map(|(id, vector)| PointInput {
+    let points = ids.into_iter().zip(vectors).map(|(id, Given { unnamed: vector, named })| PointInput {
         id,
         vector,
+        named,
         payload: payloads.next().flatten(),
         text: texts.next().flatten(),
     });
@@ -313,7 +311,7 @@ fn batch(value: Value, place: Place<'_>) -> Result<Vec<PointInput>, Problem> {
 }
 
 /// Reads an entry that may be `null`.
-fn or_null<T>(
+pub(crate) fn or_null<T>(
     read: impl Fn(Value, Place<'_>) -> Result<T, Problem>,
 ) -> impl Fn(Value, Place<'_>) -> Result<Option<T>, Problem> {
     move |value, place| if value.is_null() { Ok(None) } else { read(value, place).map(Some) }
@@ -329,7 +327,7 @@ pub(crate) fn same_length<T>(list: Vec<T>, wanted: usize, place: Place<'_>) -> R
     Err(Problem::new(LENGTHS_DIFFER, detail).at(place).wanted(wanted).found(found))
 }
 
-fn not_empty<T>(list: Vec<T>, place: Place<'_>) -> Result<Vec<T>, Problem> {
+pub(crate) fn not_empty<T>(list: Vec<T>, place: Place<'_>) -> Result<Vec<T>, Problem> {
     if list.is_empty() {
         return Err(
             Problem::new(EMPTY_BATCH, format!("`{place}` is empty, wanted at least one point")).at(place)

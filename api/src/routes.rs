@@ -15,7 +15,7 @@ use crate::routes::Access::{Manage, Public, Read, Write};
 use crate::{
     aliases, backups, banks, collections, corrections, defaults, evaluation, facets, health, hubness, jobs,
     live, maintenance, metrics, missing, neighbours, payload_indexes, payloads, points, priors, quarantine,
-    queries, scroll, service, slow, snapshots, tuning, updates,
+    queries, scroll, service, slow, snapshots, tuning, updates, vectors,
 };
 
 /// Who may ask.
@@ -98,6 +98,7 @@ fn table() -> Vec<Path> {
         observed(),
         asked(),
         payloads(),
+        vectors(),
         points(),
         chosen(),
         kept(),
@@ -169,6 +170,14 @@ fn payloads() -> Vec<Path> {
         path("/collections/{collection}/facet", [post(Read, facets::facet)]),
         path("/collections/{collection}/index", [put(Write, payload_indexes::create)]),
         path("/collections/{collection}/index/{field}", [delete(Write, payload_indexes::delete)]),
+    ]
+}
+
+/// Before the paths of points with an id.
+fn vectors() -> Vec<Path> {
+    vec![
+        path("/collections/{collection}/points/vectors", [put(Write, vectors::update)]),
+        path("/collections/{collection}/points/vectors/delete", [post(Write, vectors::delete)]),
     ]
 }
 

@@ -10,10 +10,11 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 
 use crate::decode::{self, Fields, Place};
-use crate::errors::{self, INTERNAL, INVALID_VALUE, NOT_SUPPORTED};
+use crate::errors::{self, INTERNAL, INVALID_VALUE};
 use crate::filter;
 use crate::points;
 use crate::problem::Problem;
+use crate::vectors::{VectorReply, VectorSelector};
 
 /// Points that are read from the store at once, with their payloads.
 const READ_POINTS: usize = 1024;
@@ -29,7 +30,7 @@ pub(crate) struct Parts {
     text: Option<String>,
     /// As stored: of length one under cosine.
     #[serde(skip_serializing_if = "Option::is_none")]
-    vector: Option<Vec<f32>>,
+    vector: Option<VectorReply>,
 }
 
 /// Which parts of a point to answer with.
@@ -48,13 +49,6 @@ pub(crate) enum PayloadSelector {
     Include(Arc<Tree>),
     /// All but what paths lead to.
     Exclude(Arc<Tree>),
-}
-
-/// Which vectors to answer with.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum VectorSelector {
-    Nothing,
-    Everything,
 }
 
 /// Paths that begin alike in one: the next steps of all.
@@ -165,7 +159,7 @@ impl Selection {
         let default = if payload { PayloadSelector::Everything } else { PayloadSelector::Nothing };
         Ok(Selection {
             payload: fields.optional("with_payload", payload_selector)?.unwrap_or(default),
-            vector: fields.optional("with_vector", vector_selector)?.unwrap_or(VectorSelector::Nothing),
+            vector: fields.optional("with_vector", VectorSelector::read)?.unwrap_or(VectorSelector::Nothing),
         })
     }
 
@@ -186,10 +180,7 @@ impl Selection {
             PayloadSelector::Nothing | PayloadSelector::Include(_) => None,
             PayloadSelector::Everything | PayloadSelector::Exclude(_) => point.text.take(),
         };
-        let vector = match self.vector {
-            VectorSelector::Nothing => None,
-            VectorSelector::Everything => Some(snapshot.vector(row).to_vec()),
-        };
+        let vector = self.vector.of(snapshot, row)?;
         Ok(Parts { payload, text, vector })
     }
 }
@@ -224,21 +215,6 @@ fn payload_selector(value: Value, place: Place<'_>) -> Result<PayloadSelector, P
 
 fn paths(value: Value, place: Place<'_>) -> Result<Arc<Tree>, Problem> {
     Ok(Tree::of(&decode::list(value, place, filter::path)?))
-}
-
-/// `true` or `false`.
-fn vector_selector(value: Value, place: Place<'_>) -> Result<VectorSelector, Problem> {
-    match value {
-        Value::Bool(true) => Ok(VectorSelector::Everything),
-        Value::Bool(false) => Ok(VectorSelector::Nothing),
-        Value::Array(_) => {
-            let detail = format!("`{place}` names vectors, which is not supported yet: wanted true or false");
-            Err(Problem::new(NOT_SUPPORTED, detail).at(place))
-        }
-        Value::Null | Value::Number(_) | Value::String(_) | Value::Object(_) => {
-            Err(decode::wrong(place, &value, "true or false"))
-        }
-    }
 }
 
 /// The points that a write is about.

@@ -83,12 +83,11 @@ const OF_GRAPH: [Fixed; 5] = [
 ];
 
 /// Of a vector.
-const OF_VECTOR: [Fixed; 6] = [
+const OF_VECTOR: [Fixed; 5] = [
     Fixed("on_disk", Only::Flag(false), "vectors are in memory, and on disk as well"),
     Fixed("memory", Only::Null, "vectors are in memory, and on disk as well"),
     Fixed("datatype", Only::Text("float32"), "`quantization` says how the graph keeps vectors"),
     Fixed("multivector_config", Only::Null, "a point has one vector of a name"),
-    Fixed("hnsw_config", Only::Empty, "`hnsw_config` of the collection is that of its vectors"),
     Fixed(
         "quantization_config",
         Only::Null,
@@ -151,6 +150,16 @@ impl GraphSettings {
         settings.quantization = settings.quantization.or(coded);
         fields.optional("optimizers_config", |value, place| only_fixed(value, place, &OF_OPTIMIZER))?;
         Ok(settings)
+    }
+
+    /// What these say, and otherwise what `others` do.
+    pub(crate) fn or(self, others: GraphSettings) -> GraphSettings {
+        GraphSettings {
+            m: self.m.or(others.m),
+            ef_construct: self.ef_construct.or(others.ef_construct),
+            full_scan_threshold: self.full_scan_threshold.or(others.full_scan_threshold),
+            quantization: self.quantization.or(others.quantization),
+        }
     }
 
     /// Of a collection that is made.
@@ -222,7 +231,7 @@ pub(crate) fn metric(value: Value, place: Place<'_>) -> Result<Metric, Problem> 
     name.parse().map_err(|_| decode::out_of_range(place, format_args!("{name:?}"), WANTED))
 }
 
-fn graph(value: Value, place: Place<'_>) -> Result<GraphSettings, Problem> {
+pub(crate) fn graph(value: Value, place: Place<'_>) -> Result<GraphSettings, Problem> {
     let mut fields = Fields::new(value, place)?;
     let settings = GraphSettings {
         m: fields.optional("m", decode::whole)?,

@@ -62,11 +62,11 @@ struct Tuned {
 
 /// `POST /collections/{collection}/tune`
 pub(crate) async fn begin(call: Call) -> HttpResponse {
-    call.answer_body(&[], |task, body| begin_task(&task, body)).await
+    call.answer_body(&["using"], |task, body| begin_task(&task, body)).await
 }
 
 fn begin_task(task: &Task, body: Value) -> Result<Answer, Problem> {
-    let collection = task.collection()?;
+    let collection = task.space()?;
     let asked = asked(&collection.snapshot(), body)?;
     let purpose = Purpose {
         kind: Kind::Tune,

@@ -238,6 +238,7 @@ impl Source {
             Ok(PointInput {
                 id: id.into(),
                 vector: self.rows[row].clone(),
+                named: Vec::new(),
                 payload: Some(payload),
                 text: None,
             })

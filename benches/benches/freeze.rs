@@ -53,6 +53,7 @@ fn points(first: usize, vectors: &[Vector]) -> Vec<PointInput> {
     let point = |(id, vector): (u64, &Vector)| PointInput {
         id: id.into(),
         vector: vector.as_slice().to_vec(),
+        named: Vec::new(),
         payload: None,
         text: None,
     };

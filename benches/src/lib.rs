@@ -110,6 +110,7 @@ impl Bed {
             let point = |(vector, id): (&Vector, u64)| PointInput {
                 id: id.into(),
                 vector: vector.as_slice().to_vec(),
+                named: Vec::new(),
                 payload: None,
                 text: None,
             };

@@ -10,6 +10,7 @@ use dehub_store::{Batch, Durability, FailPoint};
 use crate::collection::Collection;
 use crate::pending::{Keeper, PendingRecord, StoredInput, locked};
 use crate::record::{COUNTERS_KEY, META, POTENTIALS, STATES, pair_key, pending_key, to_json};
+use crate::spaces::Locked;
 use crate::state::{Set, State};
 use crate::write::{Draft, FitInput, Prepared, banks_of};
 use crate::{DefaultCorrection, DefaultEvidence, FitProgress, Fitted, Name, PendingFit, Receipt, WriteError};
@@ -39,6 +40,7 @@ impl Collection {
     /// the fit, and later points are served by them. A fit that the process did not live to see the end of is
     /// pending, and the same fit goes on from there.
     pub fn fit_with(&self, inputs: &[FitInput], progress: &FitProgress) -> Result<Vec<Fitted>, WriteError> {
+        self.check_vectors()?;
         let _turn = self.turn(progress)?;
         let banks: Vec<Name> = banks_of(&self.lock(), inputs).into_iter().collect();
         let prepared = self.begin(inputs, progress)?;
@@ -55,6 +57,7 @@ impl Collection {
 
     /// Refuses what a fit would refuse; nothing is fitted.
     pub fn check_fit(&self, inputs: &[FitInput]) -> Result<(), WriteError> {
+        self.check_vectors()?;
         let state = self.lock().clone();
         Draft::new(&self.store, &state).measure(inputs).map(drop)
     }
@@ -67,6 +70,7 @@ impl Collection {
         evidence: Option<&DefaultEvidence>,
         forced: bool,
     ) -> Result<DefaultCorrection, WriteError> {
+        self.check_vectors()?;
         let progress = FitProgress::new();
         let _turn = self.turn(&progress)?;
         let inputs = std::slice::from_ref(input);
@@ -85,6 +89,7 @@ impl Collection {
     /// The same, with a progress as of [`Collection::fit_with`]. It takes its turn with fits. One that is stopped
     /// leaves the entries deferred, and starts over.
     pub fn absorb_with(&self, bank: &Name, progress: &FitProgress) -> Result<Receipt, WriteError> {
+        self.check_vectors()?;
         let _turn = self.turn(progress)?;
         let state = self.lock().clone();
         let work = Draft::new(&self.store, &state).sets_to_absorb(bank) * state.vectors.len();
@@ -94,15 +99,21 @@ impl Collection {
         })
     }
 
-    /// The fits that were begun and are not complete, the one under way included.
+    /// The fits that were begun and are not complete, the one under way included; those of named vectors one after the
+    /// other.
     pub fn pending_fits(&self) -> Vec<PendingFit> {
-        locked(&self.pending).values().map(PendingRecord::fit).collect()
+        let own: Vec<PendingFit> = locked(&self.pending).values().map(PendingRecord::fit).collect();
+        own.into_iter().chain(self.spaces.values().flat_map(|space| space.pending_fits())).collect()
     }
 
     /// Completes every pending fit, in the order they were begun.
     pub fn resume_fits(&self, progress: &FitProgress) -> Result<Vec<Fitted>, WriteError> {
         let mut fitted = Vec::new();
-        for fit in self.pending_fits() {
+        for space in self.spaces.values() {
+            fitted.extend(space.resume_fits(progress)?);
+        }
+        let own: Vec<PendingFit> = locked(&self.pending).values().map(PendingRecord::fit).collect();
+        for fit in own {
             fitted.extend(self.fit_with(&fit.inputs, progress)?);
         }
         Ok(fitted)
@@ -162,7 +173,7 @@ impl Collection {
     /// Commits the record of a pending fit with its newest `numbers` set numbers, whose places are empty.
     fn reserve(
         &self,
-        state: &mut State,
+        state: &mut Locked<'_>,
         key: u32,
         record: &PendingRecord,
         numbers: u32,
@@ -178,7 +189,8 @@ impl Collection {
         batch.put(META, COUNTERS_KEY, &to_json(&counters));
         batch.put(META, &pending_key(key), &to_json(record));
         self.writer.noting(self.store.commit(batch, Durability::Strict).map_err(WriteError::from))?;
-        state.counters = counters;
+        let next = State { counters, ..State::clone(state) };
+        *state.whole = state.whole.with(next);
         locked(&self.pending).insert(key, record.clone());
         Ok(())
     }
@@ -237,8 +249,8 @@ impl Collection {
             draft.end_pending();
             self.writer.check()?;
             FailPoint::FitPrepared.reach();
-            *state = self.writer.noting(draft.append())?;
-            let number = self.writer.install(state);
+            *state.whole = self.writer.noting(draft.append(&state.whole))?;
+            let number = self.writer.install(state.whole);
             self.writer.settle(number)?;
             return Ok(outcome);
         }

@@ -4,20 +4,20 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Weak};
+use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use dehub_store::{Blame, FailPoint, Store};
+use dehub_store::{Blame, FailPoint, Store, Watch};
 
 use crate::aliases::Aliases;
 use crate::beside;
-use crate::collection::store_path;
+use crate::collection::{Vectors, store_path};
 use crate::data_lock::{DataHolder, DataLock, Refused};
 use crate::record::FAMILIES;
 use crate::restore::recover;
 use crate::slots::{Claim, Denied, Slot, Slots, Turn};
-use crate::{Collection, CollectionConfig, Name, OpenError, OpenPhase};
+use crate::{Collection, CollectionConfig, Durability, Name, OpenError, OpenPhase, SPACES_MAX};
 
 /// How long [`Catalogue::with_closed`] waits for others to let go of a collection: longer than requests take, and
 /// shorter than people wait.
@@ -130,6 +130,12 @@ pub enum CatalogueError {
         /// Its collection.
         collection: Name,
     },
+    /// Named vectors that no collection can have: none, or too many.
+    #[error("a collection with named vectors has 1 to {SPACES_MAX} of them, found {found}")]
+    Spaces {
+        /// How many.
+        found: usize,
+    },
     /// It did not open. Those who waited for the same attempt have the same error.
     #[error(transparent)]
     Open(Arc<OpenError>),
@@ -179,7 +185,8 @@ impl CatalogueError {
         match self {
             CatalogueError::Unknown { .. }
             | CatalogueError::Exists { .. }
-            | CatalogueError::IsAlias { .. } => Blame::Caller,
+            | CatalogueError::IsAlias { .. }
+            | CatalogueError::Spaces { .. } => Blame::Caller,
             CatalogueError::Open(error) => error.blame(),
             CatalogueError::Late { .. }
             | CatalogueError::Busy { .. }
@@ -267,6 +274,23 @@ impl Catalogue {
 
     /// Makes a collection.
     pub fn create(&self, name: &Name, config: CollectionConfig) -> Result<Arc<Collection>, CatalogueError> {
+        self.make(name, &Vectors::Unnamed(config))
+    }
+
+    /// Makes a collection whose points have vectors of these names, each any of them; at most [`SPACES_MAX`].
+    pub fn create_with_spaces(
+        &self,
+        name: &Name,
+        spaces: &BTreeMap<Name, CollectionConfig>,
+        durability: Durability,
+    ) -> Result<Arc<Collection>, CatalogueError> {
+        if !(1..=SPACES_MAX).contains(&spaces.len()) {
+            return Err(CatalogueError::Spaces { found: spaces.len() });
+        }
+        self.make(name, &Vectors::Named(spaces.clone(), durability))
+    }
+
+    fn make(&self, name: &Name, vectors: &Vectors) -> Result<Arc<Collection>, CatalogueError> {
         let exists = || CatalogueError::Exists { name: name.clone(), folder: self.folder.clone() };
         let path = self.path(name);
         recover(&self.collections());
@@ -290,7 +314,7 @@ impl Catalogue {
         // Made whole under another name first: a crash half-way leaves no collection, not a broken one.
         let beside = self.beside(NEW, name);
         remove(&beside).and_then(|()| fs::create_dir(&beside)).map_err(fault)?;
-        Collection::create(&beside, config).map(drop).inspect_err(|_| _ = remove(&beside))?;
+        Collection::create(&beside, vectors).map(drop).inspect_err(|_| _ = remove(&beside))?;
         FailPoint::CreateMade.reach();
         // So that the name does not become an alias meanwhile.
         let turn = self.aliases.turn();
@@ -531,10 +555,10 @@ enum Held {
 /// Closes a collection as soon as nobody else has it or reads from it.
 fn close(mut collection: Arc<Collection>, until: Instant) -> Result<(), Held> {
     loop {
-        if !collection.writer.is_read() {
+        if !collection.writer.is_read() && !collection.is_a_space_held() {
             match Arc::try_unwrap(collection) {
                 Ok(collection) => {
-                    let store = Arc::downgrade(&collection.store);
+                    let store = collection.store.watch();
                     drop(collection);
                     return gone(&store, until);
                 }
@@ -549,8 +573,8 @@ fn close(mut collection: Arc<Collection>, until: Instant) -> Result<(), Held> {
 }
 
 /// Waits for whoever took a snapshot at the last moment.
-fn gone(store: &Weak<Store>, until: Instant) -> Result<(), Held> {
-    while store.strong_count() > 0 {
+fn gone(store: &Watch, until: Instant) -> Result<(), Held> {
+    while store.is_open() {
         if Instant::now() >= until {
             return Err(Held::Store);
         }

@@ -8,6 +8,7 @@ use dehub_store::FailPoint;
 use dehub_vector::Metric;
 
 use crate::beside::{self, Beside};
+use crate::state::State;
 use crate::{Blame, Catalogue, CatalogueError, Collection, Name, graph_file};
 
 /// What a checkpoint holds.
@@ -101,9 +102,14 @@ impl Collection {
         // removes a file only after the state was given what replaces it.
         let state = self.lock();
         self.store.checkpoint(&store)?;
-        for frozen in state.segments.iter() {
-            let path = |folder| graph_file::path(folder, &frozen.rows, frozen.quantization);
-            share(&path(&self.folder), &path(into))?;
+        share_all(&state, &self.folder, into)?;
+        for (name, space) in &self.spaces {
+            let state = state.whole.state(Some(name));
+            let into = into.join(space.folder.file_name().unwrap_or_default());
+            if !state.segments.is_empty() {
+                fs::create_dir(&into).map_err(file(&into))?;
+                share_all(state, &space.folder, &into)?;
+            }
         }
         Ok(CheckpointInfo {
             sequence: state.counters.sequence,
@@ -113,6 +119,15 @@ impl Collection {
             metric: state.config.metric,
         })
     }
+}
+
+/// Gives the graph files of a state other names.
+fn share_all(state: &State, from: &Path, into: &Path) -> Result<(), CheckpointError> {
+    for frozen in state.segments.iter() {
+        let path = |folder| graph_file::path(folder, &frozen.rows, frozen.quantization);
+        share(&path(from), &path(into))?;
+    }
+    Ok(())
 }
 
 /// Gives a graph file another name, or copies it where that cannot be.

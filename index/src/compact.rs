@@ -1,9 +1,8 @@
 //! Giving back what deleted and replaced data takes on disk.
 
 use std::ops::Range;
-use std::sync::PoisonError;
+use std::sync::{Arc, PoisonError};
 
-use dehub_graph::Segment;
 use dehub_store::CompactError;
 
 use crate::orphans::Orphans;
@@ -71,9 +70,14 @@ impl Collection {
     /// on meanwhile; no answer changes but for those of walks, which have fewer roads.
     pub fn compact(&self) -> Result<Compacted, CompactionError> {
         let before = self.disk_use();
-        let orphans = self.drop_orphans()?;
-        graph_file::remove_broken(&self.folder, 0);
-        let frozen = self.freeze_away_the_dead()?;
+        let (mut orphans, mut frozen) = (self.drop_orphans()?, 0);
+        for space in std::iter::once(self).chain(self.spaces.values().map(Arc::as_ref)) {
+            if !std::ptr::eq(space, self) {
+                orphans.add(&space.drop_orphans()?);
+            }
+            graph_file::remove_broken(&space.folder, 0);
+            frozen += space.freeze_away_the_dead()?;
+        }
         self.store.compact()?;
         Ok(Compacted { before, after: self.disk_use(), frozen, orphans })
     }
@@ -87,11 +91,11 @@ impl Collection {
 
     /// The bytes of its files.
     pub fn disk_use(&self) -> DiskUse {
-        let graph: usize = self.snapshot().segments().map(Segment::byte_len).sum();
+        let others = self.spaces.values().map(|space| graph_file::broken_bytes(&space.folder));
         DiskUse {
             store: self.store.bytes_on_disk().unwrap_or(0),
-            graph: graph as u64,
-            set_aside: graph_file::broken_bytes(&self.folder),
+            graph: self.graph_bytes(),
+            set_aside: graph_file::broken_bytes(&self.folder) + others.sum::<u64>(),
         }
     }
 }

@@ -1,5 +1,6 @@
 //! What a collection is made with, and names that are safe as folder names.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::str::FromStr;
 
@@ -258,6 +259,12 @@ impl CollectionConfig {
         Ok(CollectionConfig { dim: Dim::new(dim)?, metric, graph, durability: Durability::Strict })
     }
 
+    /// What the points of a collection with named vectors are kept by: no vectors, and never a graph.
+    pub(crate) fn of_points(durability: Durability) -> CollectionConfig {
+        let graph = GraphConfig { full_scan_threshold: usize::MAX, ..GraphConfig::default() };
+        CollectionConfig { dim: Dim::ONE, metric: Metric::Dot, graph, durability }
+    }
+
     /// Whether a collection of `points` points is large enough for a graph.
     pub fn wants_graph(&self, points: usize) -> bool {
         points > 0 && points.saturating_mul(self.dim.get()) / 256 >= self.graph.full_scan_threshold
@@ -281,10 +288,12 @@ pub(crate) struct StoredConfig {
     full_scan_threshold: usize,
     quantization: Quantization,
     durability: Durability,
+    /// The numbers of the named vectors, of a collection that has some.
+    spaces: BTreeMap<Name, u16>,
 }
 
 /// The layout of keys and values that this version writes. Opening brings older ones to it: see `upgrade`.
-pub(crate) const FORMAT: u32 = 3;
+pub(crate) const FORMAT: u32 = 4;
 
 /// The version of this program.
 pub(crate) const VERSION: &str = env!("CARGO_PKG_VERSION");
@@ -321,7 +330,12 @@ pub(crate) struct Head {
 
 impl StoredConfig {
     /// The configuration as this version writes it.
-    pub(crate) fn new(config: &CollectionConfig, identity: u64, made_by: &str) -> StoredConfig {
+    pub(crate) fn new(
+        config: &CollectionConfig,
+        identity: u64,
+        made_by: &str,
+        spaces: BTreeMap<Name, u16>,
+    ) -> StoredConfig {
         let GraphConfig { m, ef_construction, full_scan_threshold, quantization } = config.graph;
         StoredConfig {
             format: FORMAT,
@@ -335,11 +349,17 @@ impl StoredConfig {
             full_scan_threshold,
             quantization,
             durability: config.durability,
+            spaces,
         }
     }
 
     pub(crate) fn identity(&self) -> u64 {
         self.identity
+    }
+
+    /// The numbers of the named vectors.
+    pub(crate) fn spaces(&self) -> &BTreeMap<Name, u16> {
+        &self.spaces
     }
 
     /// The format it was written in, and by whom.

@@ -12,7 +12,7 @@ use crate::record::DamagedRecord;
 use crate::upgrade::OLDEST;
 use crate::{
     BATCH_POINTS_MAX, ConfigError, Name, PAYLOAD_INDEXES_MAX, PRIOR_ABS_MAX, PRIORS_MAX, PayloadError,
-    WEIGHT_MAX,
+    UnknownSpace, WEIGHT_MAX,
 };
 
 /// Why a collection could not be opened.
@@ -99,6 +99,49 @@ pub enum WriteError {
         id: Option<PointId>,
         /// What is wrong with it.
         source: VectorError,
+    },
+    /// A vector of a name cannot be stored.
+    #[error("point {place} (id {id}): vector `{name}`: {source}")]
+    NamedVector {
+        /// The point's place in the batch, from 0.
+        place: usize,
+        /// Its id.
+        id: PointId,
+        /// The vector.
+        name: Name,
+        /// What is wrong with it.
+        source: VectorError,
+    },
+    /// A vector of a name that the collection has not, or twice of one.
+    #[error("point {place} (id {id}): {reason}; the collection has: {found}")]
+    VectorName {
+        /// The point's place in the batch, from 0.
+        place: usize,
+        /// Its id.
+        id: PointId,
+        /// The name; `None` for the unnamed vector.
+        name: Option<Name>,
+        /// What is wrong with it.
+        reason: String,
+        /// The names of the collection's vectors.
+        found: String,
+    },
+    /// A name of a vector that the collection has not.
+    #[error(transparent)]
+    Space(#[from] UnknownSpace),
+    /// What cannot be done with named vectors.
+    #[error("{what} is not possible in a collection with named vectors")]
+    NamedVectors {
+        /// What was asked for.
+        what: &'static str,
+    },
+    /// A point that is not there.
+    #[error("point {place} (id {id}) does not exist")]
+    UnknownPoint {
+        /// Its place in the list, from 0.
+        place: usize,
+        /// Its id.
+        id: PointId,
     },
     /// The same id twice in one batch.
     #[error(
@@ -337,14 +380,6 @@ pub enum WriteError {
         /// Its id.
         id: PointId,
     },
-    /// A point that a prior is given for, and that does not exist.
-    #[error("point {place} (id {id}) does not exist: a prior is of points that are there")]
-    UnknownPoint {
-        /// Its place in the list, from 0.
-        place: usize,
-        /// Its id.
-        id: PointId,
-    },
     /// No such prior.
     #[error("there is no prior `{prior}`; the collection has: {found}")]
     UnknownPrior {
@@ -499,6 +534,11 @@ impl WriteError {
             WriteError::Cancelled
             | WriteError::Interrupted
             | WriteError::Vector { .. }
+            | WriteError::NamedVector { .. }
+            | WriteError::VectorName { .. }
+            | WriteError::Space(_)
+            | WriteError::NamedVectors { .. }
+            | WriteError::UnknownPoint { .. }
             | WriteError::DuplicateId { .. }
             | WriteError::EntryExists { .. }
             | WriteError::Weight { .. }
@@ -526,7 +566,6 @@ impl WriteError {
             | WriteError::Rate { .. }
             | WriteError::NoBiases { .. }
             | WriteError::NotHeld { .. }
-            | WriteError::UnknownPoint { .. }
             | WriteError::UnknownPrior { .. }
             | WriteError::PriorValue { .. }
             | WriteError::TooManyPriors

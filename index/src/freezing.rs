@@ -1,5 +1,6 @@
 //! Freezing points to segments of the graph, beside reads and writes.
 
+use std::fs;
 use std::ops::Range;
 use std::sync::atomic::Ordering;
 use std::sync::{MutexGuard, PoisonError};
@@ -29,6 +30,10 @@ impl Collection {
     /// it, too many in it are deleted, or it keeps vectors otherwise than asked for. Each segment is in
     /// use as soon as it is frozen. Reads and writes go on meanwhile.
     pub fn build_graph_if_due(&self) -> Result<GraphBuild, WriteError> {
+        self.each_space(Collection::build_graph_if_due, |space| space.build_own_graph_if_due())
+    }
+
+    fn build_own_graph_if_due(&self) -> Result<GraphBuild, WriteError> {
         let _one_at_a_time = self.lock_freezing();
         let mut snapshot = self.snapshot();
         let mut outcome = GraphBuild::NotDue;
@@ -42,12 +47,38 @@ impl Collection {
 
     /// Whether [`Collection::build_graph_if_due`] would build.
     pub fn is_graph_due(&self) -> bool {
-        self.snapshot().freezes_next().is_some()
+        self.snapshot().freezes_next().is_some() || self.spaces.values().any(|space| space.is_graph_due())
+    }
+
+    /// Does something to the graph of each named vector, or of the only one.
+    fn each_space(
+        &self,
+        each: impl Fn(&Collection) -> Result<GraphBuild, WriteError>,
+        own: impl FnOnce(&Collection) -> Result<GraphBuild, WriteError>,
+    ) -> Result<GraphBuild, WriteError> {
+        if self.has_vectors() {
+            return own(self);
+        }
+        let mut outcome = GraphBuild::NotDue;
+        for space in self.spaces.values() {
+            if let GraphBuild::Built { nodes } = each(space)? {
+                let before = match outcome {
+                    GraphBuild::NotDue => 0,
+                    GraphBuild::Built { nodes } => nodes,
+                };
+                outcome = GraphBuild::Built { nodes: before + nodes };
+            }
+        }
+        Ok(outcome)
     }
 
     /// Freezes all points to one segment, due or not, if the collection is large enough for a graph. Reads
     /// and writes go on meanwhile.
     pub fn freeze(&self) -> Result<GraphBuild, WriteError> {
+        self.each_space(Collection::freeze, |space| space.freeze_own())
+    }
+
+    fn freeze_own(&self) -> Result<GraphBuild, WriteError> {
         let _one_at_a_time = self.lock_freezing();
         let snapshot = self.snapshot();
         if !snapshot.config().wants_graph(snapshot.len()) || snapshot.is_one_segment() {
@@ -61,11 +92,15 @@ impl Collection {
     /// that is about to end. Nothing is lost but the time; the points are scanned as before.
     pub fn stop_freezing(&self) {
         self.is_freezing_stopped.store(true, Ordering::Relaxed);
+        self.spaces.values().for_each(|space| space.stop_freezing());
     }
 
     /// Keeps vectors so in segments that are frozen from now on; those there are become due.
     pub fn set_quantization(&self, quantization: Quantization) -> Result<(), WriteError> {
-        self.write(|draft| {
+        if !self.has_vectors() {
+            return self.spaces.values().try_for_each(|space| space.set_quantization(quantization));
+        }
+        self.write_space(|draft| {
             draft.set_quantization(quantization);
             Ok(())
         })
@@ -88,6 +123,8 @@ impl Collection {
             let is_stopped = || self.is_freezing_stopped.load(Ordering::Relaxed);
             let built = build_graph(snapshot, rows.clone(), identity, &is_stopped);
             let built = built.ok_or(WriteError::Interrupted)?;
+            // Of a named vector it is made with its first graph.
+            fs::create_dir_all(&self.folder).map_err(WriteError::GraphFile)?;
             built.write_and(&path, || FailPoint::GraphWritten.reach()).map_err(WriteError::GraphFile)?;
             drop(built);
             // From its file, so that its memory can be taken from it and given back.
@@ -108,9 +145,10 @@ impl Collection {
         rows: &Range<u32>,
         frozen: Option<Frozen>,
     ) -> Result<Segments, WriteError> {
-        self.writer.change(|state| {
+        self.writer.change(|whole| {
+            let state = whole.state(self.role.name());
             let segments = state.segments.with(rows, frozen);
-            Ok((State { segments: segments.clone(), ..state.clone() }, segments))
+            Ok((whole.with(State { segments: segments.clone(), ..State::clone(state) }), segments))
         })
     }
 }

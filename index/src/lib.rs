@@ -49,6 +49,7 @@ mod segments;
 mod settling;
 mod slots;
 mod snapshot;
+mod spaces;
 mod staleness;
 mod state;
 /// What `tools/loom` has of its own.
@@ -90,7 +91,9 @@ pub use payload::{
     Scalar, moment,
 };
 pub use pending::PendingFit;
-pub use point::{BATCH_POINTS_MAX, Point, PointInput, Receipt, TEXT_BYTES_MAX, Upserted};
+pub use point::{
+    BATCH_POINTS_MAX, NamedVector, Point, PointInput, Receipt, TEXT_BYTES_MAX, Upserted, VectorsInput,
+};
 pub use priors::{PRIOR_ABS_MAX, PRIORS_MAX, Prior, PriorInfo};
 pub use progress::FitProgress;
 pub use quarantine::HeldPoint;
@@ -102,6 +105,7 @@ pub use scored::{PointScorer, Scored, ScoredAnswer};
 pub use screen::Screen;
 pub use segments::SegmentInfo;
 pub use snapshot::{GalleryInfo, Snapshot};
+pub use spaces::{SPACES_MAX, UnknownSpace};
 pub use verify::{Check, CheckKind, Difference, Rebuilt, VerifyReport};
 pub use walk::Walked;
 

@@ -10,6 +10,7 @@ use dehub_store::{Store, View};
 use rayon::prelude::*;
 
 use crate::bank::Bank;
+use crate::collection::space_folder;
 use crate::config::StoredConfig;
 use crate::correction::Column;
 use crate::graph_file::Owner;
@@ -23,6 +24,7 @@ use crate::record::{
     read_id, read_list, read_pair, read_point, read_u32, read_vector, read_vector_to, row_key,
 };
 use crate::row_set::RowSet;
+use crate::spaces::{Role, Whole};
 use crate::state::{Fitting, Set, State};
 use crate::{
     Calibration, DefaultCorrection, HubRule, LiveBank, Name, OpenError, OpenPhase, OpenProgress, ReadError,
@@ -34,14 +36,36 @@ const PIECE: u32 = 4096;
 const PIECE_ROWS: usize = PIECE as usize;
 
 /// Reads everything but ids, texts and payloads without an index, and checks that it fits together.
-pub(crate) fn load(path: &Path, store: &Store, progress: &OpenProgress) -> Result<State, OpenError> {
+pub(crate) fn load(path: &Path, store: &Store, progress: &OpenProgress) -> Result<Whole, OpenError> {
     progress.begin(OpenPhase::Points, 0);
     let view = &store.view();
     let read = |source| OpenError::Read { path: path.to_owned(), source };
     let stored = read_config(view).map_err(read)?;
     let config = stored.config().map_err(|error| read(error.into()))?;
-    let mut state = State::new(config, stored.identity(), stored.format());
-    fill(&mut state, view, progress).map_err(read)?;
+    let numbers = stored.spaces();
+    let role = if numbers.is_empty() { Role::Unnamed } else { Role::Points };
+    let mut base = State::new(role, config, stored.identity(), Arc::new(stored.format()));
+    fill(&mut base, view, None, progress).map_err(read)?;
+    read_graph(&mut base, path, progress);
+    let mut whole = Whole::of(base);
+    for (name, &number) in numbers {
+        let view = &view.within(META, number);
+        let stored = read_config(view).map_err(read)?;
+        let config = stored.config().map_err(|error| read(error.into()))?;
+        let role = Role::Space(name.clone(), number);
+        let format = Arc::clone(&whole.base.format);
+        let mut space = State::new(role, config, stored.identity(), format);
+        fill(&mut space, view, Some(&whole.base), progress).map_err(read)?;
+        // It knows of the commits that changed it; its graph may be of a later one.
+        space.counters.sequence = whole.base.counters.sequence;
+        read_graph(&mut space, &space_folder(path, number), progress);
+        whole.spaces.insert(name.clone(), Arc::new(space));
+    }
+    let sequence = whole.base.counters.sequence;
+    Ok(whole.at(sequence))
+}
+
+fn read_graph(state: &mut State, folder: &Path, progress: &OpenProgress) {
     let owner = Owner {
         identity: state.identity,
         sequence: state.counters.sequence,
@@ -49,8 +73,7 @@ pub(crate) fn load(path: &Path, store: &Store, progress: &OpenProgress) -> Resul
         rows: state.row_count(),
         live: &state.live,
     };
-    state.segments = graph_file::read_all(path, &owner, progress);
-    Ok(state)
+    state.segments = graph_file::read_all(folder, &owner, progress);
 }
 
 fn read_config(store: &View<'_>) -> Result<StoredConfig, ReadError> {
@@ -58,17 +81,22 @@ fn read_config(store: &View<'_>) -> Result<StoredConfig, ReadError> {
     Ok(from_json(META, &bytes)?)
 }
 
-fn fill(state: &mut State, store: &View<'_>, progress: &OpenProgress) -> Result<(), ReadError> {
+/// Reads a state; of a named space with that of the points.
+fn fill(
+    state: &mut State,
+    store: &View<'_>,
+    points: Option<&State>,
+    progress: &OpenProgress,
+) -> Result<(), ReadError> {
     let counters = store.get(META, COUNTERS_KEY)?;
     state.counters = counters.map_or(Ok(Counters::default()), |bytes| from_json(META, &bytes))?;
     progress.begin(OpenPhase::Points, u64::from(state.counters.next_row));
-    read_points(state, store, progress)?;
-    state.columns = read_fields(store)?;
-    if !state.columns.is_empty() {
-        for item in store.scan(POINTS, &[], None) {
-            let (key, value) = item?;
-            state.columns.set(read_u32(POINTS, &key)?, read_point(&value)?.payload.as_ref())?;
+    match points {
+        None => {
+            read_points(state, store, progress)?;
+            read_columns(state, store)?;
         }
+        Some(points) => read_space(state, store, points, progress)?,
     }
     progress.begin(OpenPhase::Banks, 0);
     read_banks(state, store, progress)?;
@@ -108,6 +136,19 @@ pub(crate) fn read_choices(state: &mut State, store: &View<'_>) -> Result<(), Re
         held.insert(id.clone(), from_json::<HeldRecord>(META, &value)?.into_point(id));
     }
     state.quarantine.held = Arc::new(held);
+    Ok(())
+}
+
+/// The columns of payload fields.
+fn read_columns(state: &mut State, store: &View<'_>) -> Result<(), ReadError> {
+    state.columns = read_fields(store)?;
+    if state.columns.is_empty() {
+        return Ok(());
+    }
+    for item in store.scan(POINTS, &[], None) {
+        let (key, value) = item?;
+        state.columns.set(read_u32(POINTS, &key)?, read_point(&value)?.payload.as_ref())?;
+    }
     Ok(())
 }
 
@@ -155,11 +196,33 @@ pub(crate) fn read_priors(state: &mut State, store: &View<'_>) -> Result<u64, Re
 fn read_points(state: &mut State, store: &View<'_>, progress: &OpenProgress) -> Result<(), ReadError> {
     let (kept, ids) = rayon::join(|| read_vectors(state, store, progress), || read_ids(store));
     let kept = kept?;
+    let is_without = state.role == Role::Points;
     for row in ids? {
-        if !kept.contains(row) || !state.live.insert(row) {
+        let is_kept = if is_without { row < state.row_count() } else { kept.contains(row) };
+        if !is_kept || !state.live.insert(row) {
             return Err(damaged(IDS, format!("row {row} has no vector or two ids")).into());
         }
     }
+    state.clear_dead_chunks(0..state.vectors.chunk_count());
+    Ok(())
+}
+
+/// The vectors of a name, each of a point there is.
+fn read_space(
+    state: &mut State,
+    store: &View<'_>,
+    points: &State,
+    progress: &OpenProgress,
+) -> Result<(), ReadError> {
+    if state.counters.next_row != points.counters.next_row {
+        let (found, wanted) = (state.counters.next_row, points.counters.next_row);
+        return Err(damaged(META, format!("a named vector has {found} rows, and the points {wanted}")).into());
+    }
+    let kept = read_vectors(state, store, progress)?;
+    if let Some(row) = kept.iter().find(|&row| !points.live.contains(row)) {
+        return Err(damaged(VECTORS, format!("row {row} has a vector and holds no point")).into());
+    }
+    state.live = kept;
     state.clear_dead_chunks(0..state.vectors.chunk_count());
     Ok(())
 }
@@ -416,5 +479,5 @@ fn read_name(family: &'static str, key: &[u8]) -> Result<Name, ReadError> {
 
 /// Reads the ids of some rows straight from the store.
 pub(crate) fn row_of(store: &Store, key: &[u8]) -> Result<Option<u32>, ReadError> {
-    Ok(store.get(IDS, key)?.map(|bytes| read_u32(IDS, &bytes)).transpose()?)
+    Ok(store.whole().get(IDS, key)?.map(|bytes| read_u32(IDS, &bytes)).transpose()?)
 }

@@ -22,6 +22,14 @@ pub struct Orphans {
     numbers: BTreeSet<(usize, u32)>,
 }
 
+impl Orphans {
+    /// Counts those of another space too.
+    pub(crate) fn add(&mut self, other: &Orphans) {
+        self.records += other.records;
+        self.bytes += other.bytes;
+    }
+}
+
 /// The families whose keys begin with a number that a record of another family names.
 const NUMBERED: [Family; 4] = [STATES, POTENTIALS, ENTRIES, WEIGHTS];
 

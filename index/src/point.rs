@@ -2,7 +2,7 @@
 
 use dehub_vector::PointId;
 
-use crate::{Payload, PointAlarm};
+use crate::{Name, Payload, PointAlarm};
 
 /// Points in one write. A batch's rows are validated, committed and acknowledged together.
 pub const BATCH_POINTS_MAX: usize = 16_384;
@@ -15,12 +15,41 @@ pub const TEXT_BYTES_MAX: usize = 1024 * 1024;
 pub struct PointInput {
     /// Its id. A point with this id that exists already is replaced.
     pub id: PointId,
-    /// Its vector's coordinates.
+    /// Its vector's coordinates; none in a collection with named vectors.
     pub vector: Vec<f32>,
+    /// Its vectors in a collection with named ones: some, all or none of them.
+    pub named: Vec<NamedVector>,
     /// Its payload.
     pub payload: Option<Payload>,
     /// Its text.
     pub text: Option<String>,
+}
+
+/// The coordinates of a vector of a name; not checked yet.
+#[derive(Debug, Clone, PartialEq)]
+pub struct NamedVector {
+    /// The name, which is one of the collection's.
+    pub name: Name,
+    /// The coordinates.
+    pub vector: Vec<f32>,
+}
+
+impl PointInput {
+    /// A point with one vector, or with none for a collection with named vectors, and nothing else.
+    pub fn new(id: impl Into<PointId>, vector: Vec<f32>) -> PointInput {
+        PointInput { id: id.into(), vector, named: Vec::new(), payload: None, text: None }
+    }
+}
+
+/// Vectors of a point that is there.
+#[derive(Debug, Clone, PartialEq)]
+pub struct VectorsInput {
+    /// Its id.
+    pub id: PointId,
+    /// As of [`PointInput::vector`].
+    pub vector: Vec<f32>,
+    /// As of [`PointInput::named`]. Those that are not among them stay.
+    pub named: Vec<NamedVector>,
 }
 
 /// A point as it is kept.

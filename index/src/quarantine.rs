@@ -52,6 +52,7 @@ impl HeldRecord {
     pub(crate) fn into_point(self, id: PointId) -> HeldPoint {
         let HeldRecord { vector, text, payload, correction, bias, p, sequence } = self;
         let payload = payload.as_deref().map(Payload::stored);
-        HeldPoint { point: PointInput { id, vector, payload, text }, correction, bias, p, sequence }
+        let point = PointInput { payload, text, ..PointInput::new(id, vector) };
+        HeldPoint { point, correction, bias, p, sequence }
     }
 }

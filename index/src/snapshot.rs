@@ -13,18 +13,22 @@ use crate::payload::PayloadColumns;
 use crate::priors::Prior;
 use crate::quarantine::Quarantine;
 use crate::record::{
-    ENTRIES, IDS, POINTS, damaged, id_key, pair_key, read_id, read_point, read_u32, row_key,
+    ENTRIES, IDS, META, POINTS, damaged, id_key, pair_key, read_id, read_point, read_u32, row_key,
 };
 use crate::row_set::RowSet;
 use crate::segments::Segments;
+use crate::spaces::{Role, Whole};
 use crate::state::State;
 use crate::{
     BankInfo, Calibration, CalibrationSubject, CollectionConfig, Column, Correction, DefaultCorrection,
-    EntryInput, FormatInfo, HeldPoint, HubRule, LiveBank, Name, Point, ReadError, machine,
+    EntryInput, FormatInfo, HeldPoint, HubRule, LiveBank, Name, Point, ReadError, UnknownSpace, machine,
 };
 
 /// An immutable state of a collection, after some commit and before the next.
 pub struct Snapshot {
+    pub(crate) role: Role,
+    /// The same of the named vectors.
+    pub(crate) spaces: BTreeMap<Name, Arc<Snapshot>>,
     pub(crate) config: CollectionConfig,
     pub(crate) format: Arc<FormatInfo>,
     pub(crate) view: OwnedView,
@@ -70,7 +74,23 @@ pub struct GalleryInfo {
 
 impl Snapshot {
     /// The state as readers get it, with the store as it is now.
-    pub(crate) fn of(store: &Arc<Store>, state: &State) -> Snapshot {
+    pub(crate) fn of(store: &Store, whole: &Whole) -> Snapshot {
+        let view = store.owned_view();
+        let space = |(name, state): (&Name, &Arc<State>)| match &state.role {
+            Role::Space(_, number) => {
+                let view = view.within(META, *number);
+                // Payloads and priors are those of the points.
+                let (columns, priors) = (whole.base.columns.clone(), whole.base.priors.clone());
+                let space = Snapshot { columns, priors, ..Snapshot::of_one(view, state, BTreeMap::new()) };
+                Some((name.clone(), Arc::new(space)))
+            }
+            Role::Unnamed | Role::Points => None,
+        };
+        let spaces = whole.spaces.iter().filter_map(space).collect();
+        Snapshot::of_one(view, &whole.base, spaces)
+    }
+
+    fn of_one(view: OwnedView, state: &State, spaces: BTreeMap<Name, Arc<Snapshot>>) -> Snapshot {
         let corrections = state.corrections.iter().filter_map(|(name, record)| {
             let served = state.serve(name, record);
             debug_assert!(served.is_some(), "a committed correction is whole");
@@ -78,9 +98,11 @@ impl Snapshot {
         });
         let bank = |(name, bank): (&Name, &Bank)| (name.clone(), (bank.info(name), bank.clone()));
         Snapshot {
+            role: state.role.clone(),
+            spaces,
             config: state.config,
             format: Arc::clone(&state.format),
-            view: store.owned_view(),
+            view,
             sequence: state.counters.sequence,
             vectors: state.vectors.clone(),
             half_norms: state.half_norms.clone(),
@@ -98,6 +120,53 @@ impl Snapshot {
             calibration: state.calibration.clone(),
             calibration_is_due: OnceLock::new(),
         }
+    }
+
+    /// The state of one of the collection's vectors, which is what searches are about; `None` and the empty name mean
+    /// the unnamed one. Rows are the same in all, and those without a vector there are not among its
+    /// [`Snapshot::rows`].
+    ///
+    /// # Errors
+    /// [`UnknownSpace`] if the collection has no such vector.
+    pub fn space(self: &Arc<Snapshot>, name: Option<&str>) -> Result<Arc<Snapshot>, UnknownSpace> {
+        let asked = name.filter(|name| !name.is_empty());
+        let found = match asked {
+            None => (self.role != Role::Points).then_some(self),
+            Some(name) => self.spaces.iter().find(|(own, _)| own.as_str() == name).map(|(_, space)| space),
+        };
+        let unknown =
+            || UnknownSpace { asked: asked.map(str::to_owned), found: self.spaces.keys().cloned().collect() };
+        found.cloned().ok_or_else(unknown)
+    }
+
+    /// The named vectors; none of a collection with an unnamed one, and of the state of one vector.
+    pub fn spaces(&self) -> impl ExactSizeIterator<Item = (&Name, &Arc<Snapshot>)> {
+        self.spaces.iter()
+    }
+
+    /// The name of the vector that this is the state of, if it has one.
+    pub fn space_name(&self) -> Option<&Name> {
+        self.role.name()
+    }
+
+    /// Refuses what is about vectors where points have none.
+    ///
+    /// # Errors
+    /// [`UnknownSpace`] where [`Snapshot::has_vectors`] says no.
+    pub fn check_vectors(&self) -> Result<(), UnknownSpace> {
+        let unknown = || UnknownSpace { asked: None, found: self.spaces.keys().cloned().collect() };
+        if self.has_vectors() { Ok(()) } else { Err(unknown()) }
+    }
+
+    /// Whether points have vectors here: not in the state of a collection with named ones, which knows of their ids and
+    /// payloads alone.
+    pub fn has_vectors(&self) -> bool {
+        self.role != Role::Points
+    }
+
+    /// Whether anybody but this has the state of a space.
+    pub(crate) fn is_a_space_read(&self) -> bool {
+        self.spaces.values().any(|space| Arc::strong_count(space) > 1)
     }
 
     /// What the collection was made with.
@@ -193,28 +262,31 @@ impl Snapshot {
         }
     }
 
-    /// The row of the point with this id.
+    /// The row of the point with this id. Of a named vector: if it has that vector.
     pub fn find(&self, id: &PointId) -> Result<Option<u32>, ReadError> {
-        let Some(bytes) = self.view.get(IDS, &id_key(id))? else { return Ok(None) };
-        self.live_row(id, &bytes).map(Some)
+        let Some(bytes) = self.view.whole().get(IDS, &id_key(id))? else { return Ok(None) };
+        self.live_row(id, &bytes)
     }
 
     /// The row that the record of an id names.
-    pub(crate) fn live_row(&self, id: &PointId, bytes: &[u8]) -> Result<u32, ReadError> {
+    pub(crate) fn live_row(&self, id: &PointId, bytes: &[u8]) -> Result<Option<u32>, ReadError> {
         let row = read_u32(IDS, bytes)?;
-        if !self.is_live(row) {
-            return Err(damaged(IDS, format!("id {id} leads to row {row}, which holds no point")).into());
+        match &self.role {
+            _ if self.is_live(row) => Ok(Some(row)),
+            Role::Space(..) => Ok(None),
+            Role::Unnamed | Role::Points => {
+                Err(damaged(IDS, format!("id {id} leads to row {row}, which holds no point")).into())
+            }
         }
-        Ok(row)
     }
 
     /// The rows of the points with these ids, in that order, those that exist.
     pub fn find_all(&self, ids: &[PointId]) -> Result<Vec<u32>, ReadError> {
         let keys: Vec<_> = ids.iter().map(id_key).collect();
         let mut rows = Vec::with_capacity(ids.len());
-        for (bytes, id) in self.view.get_many(IDS, &keys)?.into_iter().zip(ids) {
+        for (bytes, id) in self.view.whole().get_many(IDS, &keys)?.into_iter().zip(ids) {
             let Some(bytes) = bytes else { continue };
-            rows.push(self.live_row(id, &bytes)?);
+            rows.extend(self.live_row(id, &bytes)?);
         }
         Ok(rows)
     }
@@ -222,7 +294,7 @@ impl Snapshot {
     /// The points of some rows, in that order.
     pub fn points(&self, rows: &[u32]) -> Result<Vec<Point>, ReadError> {
         let keys: Vec<_> = rows.iter().map(|&row| row_key(row)).collect();
-        let values = self.view.get_many(POINTS, &keys)?;
+        let values = self.view.whole().get_many(POINTS, &keys)?;
         let read = |(value, row): (Option<Vec<u8>>, &u32)| {
             let bytes = value.ok_or_else(|| damaged(POINTS, format!("row {row} has no record")))?;
             Ok(read_point(&bytes)?)
@@ -326,13 +398,16 @@ impl Snapshot {
         self.calibration.as_deref()
     }
 
-    /// Whether there is a graph, and its ways of searching were not measured as it is, with the corrections there
+    /// Whether there is a graph, of any of the vectors, and its ways of searching were not measured as it is, with the corrections there
     /// are, and on this machine.
     pub fn is_calibration_due(&self) -> bool {
         let holds = |calibration: &Calibration| {
             calibration.subject == CalibrationSubject::of(self) && calibration.machine == machine()
         };
-        *self.calibration_is_due.get_or_init(|| self.has_graph() && !self.calibration().is_some_and(holds))
+        let own = self
+            .calibration_is_due
+            .get_or_init(|| self.has_graph() && !self.calibration().is_some_and(holds));
+        *own || self.spaces.values().any(|space| space.is_calibration_due())
     }
 
     /// The points in quarantine, in the order of their ids. They are not among [`Snapshot::rows`].

@@ -15,11 +15,13 @@ use crate::quarantine::Quarantine;
 use crate::record::{CorrectionRecord, Counters, SetKind, SetRecord};
 use crate::row_set::{RowSet, chunk_rows};
 use crate::segments::Segments;
+use crate::spaces::Role;
 use crate::{Calibration, CollectionConfig, DefaultCorrection, FormatInfo, LiveBank, Name};
 
 /// Everything the store holds that answers depend on, but for ids, texts and payloads without an index.
 #[derive(Debug, Clone)]
 pub(crate) struct State {
+    pub(crate) role: Role,
     pub(crate) config: CollectionConfig,
     /// Tells the collection from every other.
     pub(crate) identity: u64,
@@ -100,15 +102,16 @@ impl Set {
 }
 
 impl State {
-    pub(crate) fn new(config: CollectionConfig, identity: u64, format: FormatInfo) -> State {
+    pub(crate) fn new(role: Role, config: CollectionConfig, identity: u64, format: Arc<FormatInfo>) -> State {
         let half_norms = match config.metric {
             Metric::Cosine | Metric::Dot => None,
             Metric::Euclidean => Some(Chunked::new(1)),
         };
         State {
+            role,
             config,
             identity,
-            format: Arc::new(format),
+            format,
             counters: Counters::default(),
             vectors: Chunked::new(config.dim.get()),
             half_norms,

@@ -17,7 +17,7 @@ use arc_swap::ArcSwap;
 use dehub_store::{CommitError, FailPoint, Store};
 
 use crate::settling::Settling;
-use crate::state::State;
+use crate::spaces::Whole;
 use crate::{Durability, Snapshot, WriteError};
 
 /// Writes that are made or wait at a time; one more is refused. Each holds a thread and its data, and one that waits
@@ -35,7 +35,7 @@ const DISK_RESERVE_BYTES: u64 = 64 * 1024 * 1024;
 pub(crate) struct Writer {
     store: Arc<Store>,
     /// Held while a write is made, and not while it waits to become durable.
-    state: Mutex<State>,
+    state: Mutex<Whole>,
     /// The state after each write, installed while `state` is locked.
     settling: Settling<Arc<Snapshot>, WriterFailure>,
     /// When the store was last synced for a write. Locked last, and for a moment.
@@ -84,7 +84,7 @@ impl Drop for Place<'_> {
 }
 
 impl Writer {
-    pub(crate) fn new(store: &Arc<Store>, state: State) -> Writer {
+    pub(crate) fn new(store: &Arc<Store>, state: Whole) -> Writer {
         let first = Arc::new(Snapshot::of(store, &state));
         Writer {
             store: Arc::clone(store),
@@ -104,14 +104,14 @@ impl Writer {
     }
 
     /// The state after the newest write, which may not be durable yet. While it is held, none is made.
-    pub(crate) fn lock(&self) -> MutexGuard<'_, State> {
+    pub(crate) fn lock(&self) -> MutexGuard<'_, Whole> {
         // A panic in a write leaves the state as it was: it is replaced whole, after it was appended.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The state after the newest write, as the writer and as readers have it. Refused once a commit has failed, as it
     /// may hold what never becomes durable.
-    pub(crate) fn newest(&self) -> Result<(State, Arc<Snapshot>), WriteError> {
+    pub(crate) fn newest(&self) -> Result<(Whole, Arc<Snapshot>), WriteError> {
         let state = self.lock();
         match self.settling.failure() {
             Some(failure) => Err(failed(failure)),
@@ -123,7 +123,7 @@ impl Writer {
     /// published. One too many is refused.
     pub(crate) fn write<T>(
         &self,
-        make: impl FnOnce(&State) -> Result<(State, T), WriteError>,
+        make: impl FnOnce(&Whole) -> Result<(Whole, T), WriteError>,
     ) -> Result<T, WriteError> {
         let _place = self.enter()?;
         self.change(make)
@@ -132,7 +132,7 @@ impl Writer {
     /// A write that is not refused for there being others, as it is the engine's own.
     pub(crate) fn change<T>(
         &self,
-        make: impl FnOnce(&State) -> Result<(State, T), WriteError>,
+        make: impl FnOnce(&Whole) -> Result<(Whole, T), WriteError>,
     ) -> Result<T, WriteError> {
         let mut state = self.lock();
         self.check()?;
@@ -145,7 +145,7 @@ impl Writer {
 
     /// Lets readers see what `state` has become, once it is durable. Gives the number to wait for by
     /// [`Writer::settle`].
-    pub(crate) fn install(&self, state: MutexGuard<'_, State>) -> u64 {
+    pub(crate) fn install(&self, state: MutexGuard<'_, Whole>) -> u64 {
         self.settling.install(Arc::new(Snapshot::of(&self.store, &state)))
     }
 
@@ -229,10 +229,12 @@ impl Writer {
             // The writer's own, the one in hand, and the newest if it is published.
             let (own, views) = if Arc::ptr_eq(newest, &published) { (3, 1) } else { (2, 2) };
             let newest_is_read = views == 2 && Arc::strong_count(newest) > 1;
-            let references = views + 2;
+            // Those of the collection, which shares its own with the writer, and of its spaces.
+            let handles = 1 + published.spaces.len() + views;
             newest_is_read
                 || Arc::strong_count(&published) > own
-                || Arc::strong_count(&self.store) > references
+                || [newest, &published].into_iter().any(|it| it.is_a_space_read())
+                || self.store.handles() > handles
         })
     }
 

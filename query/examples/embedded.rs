@@ -12,7 +12,13 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let collection = Catalogue::new(folder.path()).create(&"colours".parse()?, config)?;
 
     let point = |id: &str, vector: [f32; 3]| -> Result<PointInput, Box<dyn std::error::Error>> {
-        Ok(PointInput { id: PointId::text(id)?, vector: vector.to_vec(), payload: None, text: None })
+        Ok(PointInput {
+            id: PointId::text(id)?,
+            vector: vector.to_vec(),
+            named: Vec::new(),
+            payload: None,
+            text: None,
+        })
     };
     collection.upsert(&[
         point("red", [1.0, 0.0, 0.0])?,

@@ -44,11 +44,17 @@ pub enum CalibrateError {
     Write(#[from] WriteError),
 }
 
-/// Measures what is due and keeps it; tells whether something was.
+/// Measures what is due, of each vector of the collection, and keeps it; tells whether something was.
 pub fn calibrate_if_due(collection: &Collection) -> Result<bool, CalibrateError> {
     let snapshot = collection.snapshot();
     if !snapshot.is_calibration_due() {
         return Ok(false);
+    }
+    if !snapshot.has_vectors() {
+        for space in collection.spaces() {
+            calibrate_if_due(space)?;
+        }
+        return Ok(true);
     }
     collection.set_calibration(calibrate(&snapshot)?)?;
     Ok(true)

@@ -1,6 +1,6 @@
 //! Why a question has no answer.
 
-use dehub_index::{Blame, ReadError, TimeUp};
+use dehub_index::{Blame, ReadError, TimeUp, UnknownSpace};
 use dehub_vector::{PointId, VectorError};
 
 use crate::query::{BATCH_QUERIES_MAX, LIMIT_MAX, PRIOR_WEIGHT_MAX};
@@ -142,12 +142,6 @@ pub enum QueryError {
         /// What does not fit.
         reason: &'static str,
     },
-    /// No such named vector.
-    #[error("there is no vector `{name}`")]
-    UnknownSpace {
-        /// What was asked for.
-        name: String,
-    },
     /// A request that asks for nothing that could be answered.
     #[error("{reason}")]
     Malformed {
@@ -157,6 +151,9 @@ pub enum QueryError {
     /// It took longer than the time it was given.
     #[error(transparent)]
     TimeUp(#[from] TimeUp),
+    /// The vectors of the collection have names, and the question is about none of them.
+    #[error(transparent)]
+    Space(#[from] UnknownSpace),
     /// A point could not be read.
     #[error(transparent)]
     Read(#[from] ReadError),
@@ -193,9 +190,9 @@ impl QueryError {
             | QueryError::NoPoints
             | QueryError::TooFewToCompare { .. }
             | QueryError::Unsuited { .. }
-            | QueryError::UnknownSpace { .. }
             | QueryError::Malformed { .. }
             | QueryError::TimeUp(_)
+            | QueryError::Space(_)
             | QueryError::NoQueries(_) => Blame::Caller,
         }
     }

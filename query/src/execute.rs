@@ -65,6 +65,7 @@ pub fn run_within(
     scope: &Scope,
     queries: &[Query],
 ) -> Result<Vec<Response>, QueryError> {
+    snapshot.check_vectors()?;
     if queries.len() > BATCH_QUERIES_MAX {
         return Err(QueryError::BatchTooLarge { found: queries.len() });
     }

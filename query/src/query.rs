@@ -124,6 +124,7 @@ pub(crate) struct Prepared {
 
 impl Query {
     pub(crate) fn prepare(&self, place: usize, snapshot: &Snapshot) -> Result<Prepared, QueryError> {
+        snapshot.check_vectors()?;
         match &self.source {
             Source::Vector(numbers) => {
                 let config = snapshot.config();

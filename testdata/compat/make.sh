@@ -2,8 +2,8 @@
 # Makes the fixture of one storage format: testdata/compat/make.sh DEHUB FORMAT
 #
 # DEHUB is a `dehub` that writes the format. format-2 was made with commit 034e3e7, the last that wrote format 2, and
-# format-3 with the commit that added it. A fixture is made when its format is, and never again once there is a later
-# one.
+# format-3 and format-4 with the commits that added them. A fixture is made when its format is, and never again once
+# there is a later one.
 #
 # What comes out, in format-FORMAT beside this script:
 #   data           the data directory with the collection `kept`, closed
@@ -75,7 +75,7 @@ do_it delete kept --id 4 --id p9 --id 31
 do_it bank kept asked deferred.jsonl --defer
 
 do_it verify kept
-do_it backup kept "$fixture/backup" --copy
+do_it backup kept "$fixture/backup"
 
 # ARGUMENTS...: what a command answers, less what is measured, what another version changes and what the points tell.
 answer() {

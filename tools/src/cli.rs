@@ -37,8 +37,47 @@ pub(crate) struct Cli {
     #[arg(long, short, global = true)]
     pub quiet: bool,
 
+    /// In a collection with named vectors, the one that a command about banks, corrections, searches or the graph
+    /// means.
+    #[arg(long, global = true, value_name = "VECTOR")]
+    pub using: Option<String>,
+
     #[command(subcommand)]
     pub command: Command,
+}
+
+impl Command {
+    /// Whether it is about one vector of a collection.
+    pub(crate) fn is_of_one_vector(&self) -> bool {
+        match self {
+            Command::Bank(_)
+            | Command::Freeze(_)
+            | Command::Rewrite(_)
+            | Command::Fit(_)
+            | Command::Search(_)
+            | Command::Hubs(_)
+            | Command::Eval(_)
+            | Command::Tune(_)
+            | Command::Default(_)
+            | Command::Live(_)
+            | Command::Drift(_) => true,
+            Command::Delete(delete) => delete.correction.is_some(),
+            Command::Create(_)
+            | Command::Durability(_)
+            | Command::Import(_)
+            | Command::Prior(_)
+            | Command::Quarantine(_)
+            | Command::Info(_)
+            | Command::Verify(_)
+            | Command::Compact(_)
+            | Command::Backup(_)
+            | Command::Restore(_)
+            | Command::Serve(_)
+            | Command::Ping(_)
+            | Command::Key(_)
+            | Command::Demo(_) => false,
+        }
+    }
 }
 
 #[derive(Debug, Subcommand)]
@@ -102,8 +141,12 @@ pub(crate) struct Create {
     /// Its name.
     pub collection: String,
     /// Dimensions of every vector.
-    #[arg(long)]
-    pub dim: usize,
+    #[arg(long, required_unless_present = "vector")]
+    pub dim: Option<usize>,
+    /// A vector that points have under this name, of so many dimensions, compared as --metric says or by a metric of
+    /// its own; again for each. Points have some, all or none of them.
+    #[arg(long, value_name = "NAME=DIM[,METRIC]", conflicts_with = "dim")]
+    pub vector: Vec<String>,
     /// How vectors are compared: cosine, dot (ip) or euclidean (l2).
     #[arg(long, default_value = "cosine")]
     pub metric: String,

@@ -34,7 +34,7 @@ impl Row {
     /// The row as a point; without an id it gets its number.
     pub(crate) fn into_point(self) -> PointInput {
         let id = self.id.unwrap_or(PointId::Number(self.number));
-        PointInput { id, vector: self.vector, payload: self.payload, text: self.text }
+        PointInput { id, vector: self.vector, named: Vec::new(), payload: self.payload, text: self.text }
     }
 
     /// The row as a query.

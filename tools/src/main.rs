@@ -56,8 +56,14 @@ fn run(cli: Cli) -> anyhow::Result<Outcome> {
     if let Some(data_dir) = cli.data_dir {
         settings.data_dir = data_dir;
     }
+    if cli.using.is_some() && !cli.command.is_of_one_vector() {
+        anyhow::bail!(
+            "--using has no meaning for this command, which is not about one vector of a collection"
+        );
+    }
     let telemetry = start_telemetry(&mut settings, &cli.command)?;
     let context = Context {
+        using: cli.using,
         catalogue: Arc::new(Catalogue::new(&settings.data_dir)),
         settings,
         output: Output { form: if cli.json { Form::Json } else { Form::Text }, quiet: cli.quiet },

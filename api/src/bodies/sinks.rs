@@ -83,7 +83,7 @@ impl RowSink for PointRows {
             no_named_vectors(row, payload.as_ref().unwrap_or(&Map::new()))?;
             let payload = payload.map(|payload| stored_payload(row, payload)).transpose()?;
             let text = texts.next().flatten();
-            self.points.push(PointInput { id, vector: vector.to_vec(), payload, text });
+            self.points.push(PointInput { id, vector: vector.to_vec(), named: Vec::new(), payload, text });
             self.rows.push(row);
         }
         Ok(())

@@ -119,7 +119,7 @@ impl LiveReply {
 
 /// `GET /collections/{collection}/live`
 pub(crate) async fn describe(call: Call) -> HttpResponse {
-    call.answer(&[], |task| {
+    call.answer(&["using"], |task| {
         let (collection, watched) = task.served()?;
         described(&task, &collection, &watched)
     })
@@ -128,7 +128,7 @@ pub(crate) async fn describe(call: Call) -> HttpResponse {
 
 /// `PUT /collections/{collection}/live`: keeps queries from now on.
 pub(crate) async fn begin(call: Call) -> HttpResponse {
-    call.answer_body(&["wait"], |task, body| {
+    call.answer_body(&["wait", "using"], |task, body| {
         let (collection, watched) = task.served()?;
         let policy = policy(body)?;
         task.edge().live().change(&watched, &collection, Some(&policy)).map_err(|error| refused(&error))?;
@@ -139,7 +139,7 @@ pub(crate) async fn begin(call: Call) -> HttpResponse {
 
 /// `DELETE /collections/{collection}/live`: keeps no more; what the bank has stays.
 pub(crate) async fn end(call: Call) -> HttpResponse {
-    call.answer(&["wait"], |task| {
+    call.answer(&["wait", "using"], |task| {
         let (collection, watched) = task.served()?;
         task.edge().live().change(&watched, &collection, None).map_err(|error| refused(&error))?;
         task.reply(&true)
@@ -149,7 +149,7 @@ pub(crate) async fn end(call: Call) -> HttpResponse {
 
 /// `POST /collections/{collection}/live/flush`: brings the bank up to date.
 pub(crate) async fn flush(call: Call) -> HttpResponse {
-    call.answer(&["wait"], |task| {
+    call.answer(&["wait", "using"], |task| {
         let (collection, watched) = task.served()?;
         let flushed = task.edge().live().flush(&watched, &collection).map_err(|error| refused(&error))?;
         let none = || Problem::new(NOT_LIVE, "the collection keeps no queries: PUT …/live begins that");
@@ -161,8 +161,8 @@ pub(crate) async fn flush(call: Call) -> HttpResponse {
 
 /// `GET /collections/{collection}/banks/{bank}/drift?against=…`: whether another bank is like this one.
 pub(crate) async fn drift_against(call: Call) -> HttpResponse {
-    call.answer(&["against"], |task| {
-        let snapshot = task.collection()?.snapshot();
+    call.answer(&["against", "using"], |task| {
+        let snapshot = task.space()?.snapshot();
         let bank = task.name("bank")?;
         let against = task.parameters.required("against")?;
         let missing =
@@ -179,8 +179,8 @@ pub(crate) async fn drift_against(call: Call) -> HttpResponse {
 
 /// `POST /collections/{collection}/banks/{bank}/drift`: whether queries are like a bank.
 pub(crate) async fn drift_of(call: Call) -> HttpResponse {
-    call.answer_body(&[], |task, body| {
-        let snapshot = task.collection()?.snapshot();
+    call.answer_body(&["using"], |task, body| {
+        let snapshot = task.space()?.snapshot();
         let bank = task.name("bank")?;
         let mut fields = Fields::new(body, Place::Body)?;
         let vectors =
@@ -199,7 +199,7 @@ pub(crate) async fn drift_of(call: Call) -> HttpResponse {
 
 /// `GET /collections/{collection}/hubness/live`
 pub(crate) async fn hubness(call: Call) -> HttpResponse {
-    call.answer(&["top"], |task| {
+    call.answer(&["top", "using"], |task| {
         let (collection, watched) = task.served()?;
         let top = task.parameters.whole("top")?.unwrap_or(TOP_DEFAULT);
         if top > TOP_MAX {
@@ -221,7 +221,7 @@ pub(crate) async fn hubness(call: Call) -> HttpResponse {
 
 /// `DELETE /collections/{collection}/hubness/live`: counts from 0 again.
 pub(crate) async fn reset_hubness(call: Call) -> HttpResponse {
-    call.answer(&[], |task| {
+    call.answer(&["using"], |task| {
         let (_, watched) = task.served()?;
         watched.counts.reset((task.edge().live().clock)());
         task.reply(&true)

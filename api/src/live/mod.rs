@@ -38,9 +38,12 @@ const FLUSH_EVERY: Duration = Duration::from_secs(60);
 /// Changes that wait for a bank before it is brought up to date at once.
 const CHANGES_MAX: usize = 1000;
 
+/// A collection, and the name of the vector, if it has one.
+type Key = (Name, Option<Name>);
+
 /// What the server learns about all its collections.
 pub(crate) struct Live {
-    watched: RwLock<HashMap<Name, Arc<Watched>>>,
+    watched: RwLock<HashMap<Key, Arc<Watched>>>,
     /// Keyed at random by the standard library: the source of priorities, and what makes of a client's
     /// address a number that means nothing outside this process.
     random: RandomState,
@@ -110,6 +113,7 @@ impl Live {
     /// What is learned about a collection, from the first request that names it on.
     pub(crate) fn watch(&self, name: &Name, collection: &Arc<Collection>) -> Arc<Watched> {
         let is_it = |found: &&Arc<Watched>| found.collection.as_ptr() == Arc::as_ptr(collection);
+        let name = &(name.clone(), collection.space_name().cloned());
         {
             let watched = self.watched.read().unwrap_or_else(PoisonError::into_inner);
             if let Some(found) = watched.get(name).filter(is_it) {
@@ -140,7 +144,7 @@ impl Live {
     /// What is learned about a collection, if anything was yet.
     pub(crate) fn known(&self, name: &Name, collection: &Arc<Collection>) -> Option<Arc<Watched>> {
         let watched = self.watched.read().unwrap_or_else(PoisonError::into_inner);
-        let found = watched.get(name)?;
+        let found = watched.get(&(name.clone(), collection.space_name().cloned()))?;
         (found.collection.as_ptr() == Arc::as_ptr(collection)).then(|| Arc::clone(found))
     }
 
@@ -246,7 +250,7 @@ impl Live {
             watched.retain(|_, watched| watched.collection.strong_count() > 0);
             all.extend(watched.iter().map(|(name, watched)| (name.clone(), Arc::clone(watched))));
         }
-        for (name, watched) in all {
+        for ((name, _), watched) in all {
             let Some(collection) = watched.collection.upgrade() else { continue };
             if let Err(error) = self.flush(&watched, &collection) {
                 tracing::warn!(collection = %name, %error, "the live bank was not brought up to date");
@@ -557,7 +561,13 @@ mod tests {
     #[test]
     fn points_that_are_deleted_drop_out_of_the_counts() {
         let scene = Scene::new(|| 7);
-        let point = |id: u64| PointInput { id: id.into(), vector: vec![1.0, 0.0], payload: None, text: None };
+        let point = |id: u64| PointInput {
+            id: id.into(),
+            vector: vec![1.0, 0.0],
+            named: Vec::new(),
+            payload: None,
+            text: None,
+        };
         scene.collection.upsert(&[point(0), point(1), point(2)]).expect("good points");
         let snapshot = scene.collection.snapshot();
         for answer in [[0, 1], [0, 2], [0, 1]] {

@@ -85,7 +85,7 @@ async fn answer(call: Call, form: Form) -> HttpResponse {
 }
 
 fn groups(task: &Task, body: Value, form: Form) -> Result<GroupsReply, Problem> {
-    let (collection, watched) = task.served()?;
+    let collection = task.collection()?;
     let snapshot = &collection.snapshot();
     let mut fields = Fields::new(body, Place::Body)?;
     let grouping = grouping(&mut fields)?;
@@ -123,7 +123,11 @@ fn groups(task: &Task, body: Value, form: Form) -> Result<GroupsReply, Problem> 
             return Err(errors::request(&error, &asked.places));
         }
     };
-    answered.gate_open.into_iter().for_each(|open| watched.count_gate(open));
+    if let Some(open) = answered.gate_open
+        && let Ok(space) = collection.space(asked.request.using.as_deref())
+    {
+        task.watched(&space)?.count_gate(open);
+    }
     let reply = |Group { key, hits }| {
         let looked_up = looked_up.as_ref().map(|(other, selection)| point(other, &key, selection));
         Ok(GroupReply {

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use actix_web::HttpResponse;
-use dehub_index::{Scope, Snapshot};
+use dehub_index::{Collection, Scope, Snapshot};
 use dehub_query::{
     Answered, BATCH_QUERIES_MAX, Explanation, Kind, LIMIT_DEFAULT, LIMIT_MAX, Request, Settings, Source,
     explain_request, plan,
@@ -28,7 +28,7 @@ pub(crate) use self::matrix::{offsets, pairs};
 use self::reply::{Answer, ExplainReply, FoundBy, HitReply, StalenessReply};
 use crate::bodies::searches::{self, Questions, SETTINGS};
 use crate::bodies::{Content, Form as Media};
-use crate::call::{Answer as Reply, Call, Served, Task};
+use crate::call::{Answer as Reply, Call, Task};
 use crate::decode::{self, Fields, Place};
 use crate::errors::{self, BATCH_TOO_LARGE, EMPTY_BATCH, INVALID_LIMIT, INVALID_VALUE};
 use crate::live::{COUNTED, Watched};
@@ -45,7 +45,7 @@ const TIMEOUT: &str = "timeout";
 /// `POST /collections/{collection}/points/query`
 pub(crate) async fn query(call: Call) -> HttpResponse {
     let work = |task: Task, body| {
-        let served = task.served()?;
+        let served = task.collection()?;
         let asked = asked(&task, body, Place::Body, Form::Query)?;
         let has_payloads = asked.selection.has_payload();
         let form = task.accepted.form(&[Media::Json, Media::Arrow])?;
@@ -92,7 +92,7 @@ fn labelled(task: &Task, all: Vec<Asked>, labels: Option<Vec<PointId>>) -> Resul
     }
     let form = task.accepted.form(&[Media::Json, Media::Arrow])?;
     let has_payloads = all.iter().any(|asked| asked.selection.has_payload());
-    let answers = answers(task, &task.served()?, all)?;
+    let answers = answers(task, &task.collection()?, all)?;
     match (form, labels) {
         (Media::Arrow, labels) => reply::arrow(&answers, labels.as_deref(), has_payloads),
         (Media::Json, None) => Ok(task.reply(&answers)?.into()),
@@ -146,7 +146,7 @@ async fn bare_batch(call: Call, form: Form) -> HttpResponse {
 }
 
 fn one(task: &Task, body: Value, form: Form) -> Result<Answer, Problem> {
-    let served = task.served()?;
+    let served = task.collection()?;
     the_one(answers(task, &served, vec![asked(task, body, Place::Body, form)?])?)
 }
 
@@ -156,7 +156,7 @@ fn the_one(mut answers: Vec<Answer>) -> Result<Answer, Problem> {
 
 fn many(task: &Task, body: Value, form: Form) -> Result<Vec<Answer>, Problem> {
     let all = batch(task, body, form)?;
-    answers(task, &task.served()?, all)
+    answers(task, &task.collection()?, all)
 }
 
 /// The requests of a batch.
@@ -180,7 +180,7 @@ pub(crate) fn batch(elsewhere: &dyn Elsewhere, body: Value, form: Form) -> Resul
 }
 
 /// Asks the engine and makes the answers, in the order of the questions.
-fn answers(task: &Task, (collection, watched): &Served, all: Vec<Asked>) -> Result<Vec<Answer>, Problem> {
+fn answers(task: &Task, collection: &Arc<Collection>, all: Vec<Asked>) -> Result<Vec<Answer>, Problem> {
     let snapshot = &collection.snapshot();
     all.iter().try_for_each(|asked| in_range(snapshot, asked))?;
     few_enough(snapshot, all.iter().map(|asked| &asked.request))?;
@@ -198,7 +198,7 @@ fn answers(task: &Task, (collection, watched): &Served, all: Vec<Asked>) -> Resu
     let searched = begun.elapsed();
     let answers = all.iter().zip(&answered).map(|(asked, answered)| answer(snapshot, scope, asked, answered));
     let answers = answers.collect::<Result<_, _>>()?;
-    learn(task, watched, snapshot, &requests, &answered);
+    learn(task, collection, snapshot, &requests, &answered);
     let plan = answered.into_iter().next().and_then(|first| first.plan);
     let read = begun.elapsed().saturating_sub(searched);
     task.searched(Searched { requests, plan, searched, read });
@@ -252,10 +252,30 @@ fn explanation(
 
 /// Learns from what was served. A later page is the same query again, and neither what a filter leaves of an answer
 /// nor what a prior lifts says who is a hub.
-fn learn(task: &Task, watched: &Watched, snapshot: &Snapshot, all: &[Request], answered: &[Answered]) {
+fn learn(
+    task: &Task,
+    collection: &Arc<Collection>,
+    snapshot: &Arc<Snapshot>,
+    all: &[Request],
+    answered: &[Answered],
+) {
+    let mut names: Vec<Option<&str>> = all.iter().map(|request| request.using.as_deref()).collect();
+    names.sort_unstable();
+    names.dedup();
+    for name in names {
+        let (Ok(space), Ok(snapshot)) = (collection.space(name), snapshot.space(name)) else { continue };
+        let Ok(watched) = task.watched(&space) else { continue };
+        let served: Vec<(&Request, &Answered)> =
+            all.iter().zip(answered).filter(|(request, _)| request.using.as_deref() == name).collect();
+        learn_of(task, &watched, &snapshot, &served);
+    }
+}
+
+/// The same of the queries by one vector.
+fn learn_of(task: &Task, watched: &Watched, snapshot: &Snapshot, served: &[(&Request, &Answered)]) {
     let mut rows = Vec::new();
-    answered.iter().filter_map(|answered| answered.gate_open).for_each(|open| watched.count_gate(open));
-    for (_, answered) in all.iter().zip(answered).filter(|(request, _)| is_counted(request)) {
+    served.iter().filter_map(|(_, answered)| answered.gate_open).for_each(|open| watched.count_gate(open));
+    for (_, answered) in served.iter().filter(|(request, _)| is_counted(request)) {
         rows.clear();
         rows.extend(answered.hits.iter().take(COUNTED).map(|hit| hit.row));
         let correction = answered.plan.as_ref().and_then(|plan| plan.correction.as_ref());
@@ -265,14 +285,14 @@ fn learn(task: &Task, watched: &Watched, snapshot: &Snapshot, all: &[Request], a
         });
         watched.count(snapshot, correction, &rows);
     }
-    let vectors = all.iter().filter(|request| request.offset == 0).filter_map(vector);
+    let vectors = served.iter().map(|(request, _)| *request).filter(|it| it.offset == 0).filter_map(vector);
     task.edge().live().offer(watched, snapshot, task.client, vectors);
 }
 
 /// Whether an answer is that of a query to all points.
 fn is_counted(request: &Request) -> bool {
     let is_query = match request.kind {
-        Kind::Nearest(_) => request.using.is_none(),
+        Kind::Nearest(_) => true,
         Kind::ById
         | Kind::OrderBy(_)
         | Kind::Sample { .. }
@@ -285,10 +305,10 @@ fn is_counted(request: &Request) -> bool {
     is_query && request.offset == 0 && filter.is_none() && priors.is_empty() && request.prefetch.is_empty()
 }
 
-/// The vector of a query by the unnamed one.
+/// The vector of a query by one.
 fn vector(request: &Request) -> Option<&[f32]> {
     match &request.kind {
-        Kind::Nearest(Source::Vector(vector)) if request.using.is_none() => Some(vector),
+        Kind::Nearest(Source::Vector(vector)) => Some(vector),
         Kind::Nearest(_)
         | Kind::ById
         | Kind::OrderBy(_)

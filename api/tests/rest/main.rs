@@ -13,6 +13,7 @@ mod jobs;
 mod life;
 mod live;
 mod measured;
+mod named;
 mod observe;
 mod payloads;
 mod priors;

@@ -64,11 +64,11 @@ impl Snapshot {
         first: Option<&PointId>,
     ) -> impl Iterator<Item = Result<(PointId, u32), ReadError>> {
         let from = first.map(id_key).unwrap_or_default();
-        self.view.scan(IDS, &from, None).map(|item| {
+        let rows = self.view.scan(IDS, &from, None).map(|item| {
             let (key, value) = item?;
             let id = read_id(IDS, &key)?;
-            let row = self.live_row(&id, &value)?;
-            Ok((id, row))
-        })
+            Ok(self.live_row(&id, &value)?.map(|row| (id, row)))
+        });
+        rows.filter_map(Result::transpose)
     }
 }

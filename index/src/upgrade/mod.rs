@@ -5,6 +5,7 @@
 //! being right when those change.
 
 mod from_2;
+mod from_3;
 
 use std::path::Path;
 
@@ -21,7 +22,7 @@ type Step = fn(&View<'_>) -> Result<Batch, ReadError>;
 pub(crate) const OLDEST: u32 = 2;
 
 /// The step from each format on from [`OLDEST`], the present one excepted.
-const STEPS: [Step; (FORMAT - OLDEST) as usize] = [from_2::changes];
+const STEPS: [Step; (FORMAT - OLDEST) as usize] = [from_2::changes, from_3::changes];
 
 /// Brings a store to the present format. One of a newer or a forgotten format is refused.
 pub(crate) fn run(path: &Path, store: &Store) -> Result<(), OpenError> {

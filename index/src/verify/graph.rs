@@ -30,7 +30,7 @@ impl Verifier<'_> {
             live: &state.live,
         };
         for frozen in state.segments.iter() {
-            let before = self.report.differences();
+            let before = self.report.own_differences();
             let path = graph_file::path(&self.collection.folder, &frozen.rows, frozen.quantization);
             let file = file_name(&path);
             self.report.looked_at(state.live.count(frozen.rows.clone()) as u64);
@@ -39,7 +39,7 @@ impl Verifier<'_> {
             }
             self.nodes(&file, &frozen.graph);
             self.walks(&file, frozen);
-            if self.report.differences() > before {
+            if self.report.own_differences() > before {
                 self.report.repairs.segments.push(frozen.rows.clone());
             }
         }

@@ -15,6 +15,7 @@ use crate::open::{read_banks, read_choices, read_corrections, read_fields, read_
 use crate::orphans::{Orphans, find_orphans};
 use crate::payload::PayloadColumns;
 use crate::record::{CALIBRATION_KEY, COUNTERS_KEY, Counters, FAMILIES, META, from_json};
+use crate::spaces::{Role, Whole};
 use crate::state::State;
 use crate::{Calibration, Collection, FieldKind, Name, OpenProgress, PayloadPath, ReadError};
 
@@ -132,6 +133,8 @@ pub struct VerifyReport {
     pub set_aside: Vec<String>,
     /// Whether searches are to be calibrated again, as the graph or a correction is another.
     pub is_calibration_due: bool,
+    /// What was found in each named vector of the collection.
+    pub spaces: BTreeMap<Name, VerifyReport>,
     repairs: Repairs,
 }
 
@@ -144,8 +147,12 @@ struct Repairs {
 }
 
 impl VerifyReport {
-    /// How many differences there are.
+    /// How many differences there are, in the named vectors too.
     pub fn differences(&self) -> u64 {
+        self.own_differences() + self.spaces.values().map(VerifyReport::differences).sum::<u64>()
+    }
+
+    fn own_differences(&self) -> u64 {
         self.checks.iter().map(|check| check.differences).sum()
     }
 
@@ -184,25 +191,44 @@ impl Collection {
     /// States are compared within what the order of 32-bit sums can make of them, everything else exactly. A
     /// Sinkhorn statistic is a balance of when it was made: its potentials must give the states. The centre of a
     /// column is the mean of then, and is only a number: it changes no order.
+    ///
+    /// Of a collection with named vectors, the points are checked and then each vector.
     pub fn verify(&self, progress: &mut dyn FnMut(CheckKind)) -> VerifyReport {
-        let (state, view) = {
+        let (whole, view) = {
             let state = self.lock();
-            (state.clone(), self.store.view())
+            (state.whole.clone(), self.store.view())
         };
+        let mut report = self.verify_state(&whole, &view, progress);
+        for (name, space) in &self.spaces {
+            let Role::Space(_, number) = space.role else { continue };
+            let view = view.within(META, number);
+            report.spaces.insert(name.clone(), space.verify_state(&whole, &view, progress));
+        }
+        report
+    }
+
+    fn verify_state(
+        &self,
+        whole: &Whole,
+        view: &View<'_>,
+        progress: &mut dyn FnMut(CheckKind),
+    ) -> VerifyReport {
+        let state = whole.state(self.role.name());
         let report = VerifyReport {
             sequence: state.counters.sequence,
             checks: Vec::new(),
             orphans: Orphans::default(),
             set_aside: Vec::new(),
             is_calibration_due: self.snapshot().is_calibration_due(),
+            spaces: BTreeMap::new(),
             repairs: Repairs::default(),
         };
-        let mut fresh = state.clone();
+        let mut fresh = State::clone(state);
         fresh.banks.clear();
         fresh.sets.clear();
         fresh.corrections.clear();
         fresh.priors.clear();
-        let mut verifier = Verifier { collection: self, state: &state, fresh, view: &view, report };
+        let mut verifier = Verifier { collection: self, state, points: &whole.base, fresh, view, report };
         verifier.section(CheckKind::Store, progress, Verifier::store);
         if verifier.report.is_whole() {
             verifier.section(CheckKind::Counters, progress, Verifier::counters);
@@ -226,6 +252,8 @@ impl Collection {
 struct Verifier<'a> {
     collection: &'a Collection,
     state: &'a State,
+    /// The same, or that of the points with the named vector that it is of.
+    points: &'a State,
     /// The state as far as it was read again.
     fresh: State,
     view: &'a View<'a>,
@@ -267,6 +295,14 @@ impl Verifier<'_> {
         let stored = self.view.get(META, COUNTERS_KEY)?;
         let stored = stored.map_or(Ok(Counters::default()), |bytes| from_json(META, &bytes))?;
         let own = self.state.counters;
+        // Commits are numbered for the points, and a named vector knows of those that changed it.
+        let stored = match self.state.role {
+            Role::Unnamed | Role::Points => stored,
+            Role::Space(..) if stored.sequence <= own.sequence => {
+                Counters { sequence: own.sequence, ..stored }
+            }
+            Role::Space(..) => stored,
+        };
         self.report.looked_at(4);
         if stored != own {
             self.report.differ(META.name(), "counters", format!("{own:?}"), format!("{stored:?}"));
@@ -276,7 +312,7 @@ impl Verifier<'_> {
         let banks = last(&mut numbers.flatten());
         let sets = last(&mut self.state.sets.keys().copied());
         for (what, least, found) in [
-            ("next_row", self.state.row_count(), own.next_row),
+            ("next_row", self.state.row_count().max(self.points.row_count()), own.next_row),
             ("next_bank", banks, own.next_bank),
             ("next_set", sets, own.next_set),
         ] {

@@ -24,6 +24,21 @@ impl Collection {
     /// points, fits over the banks whose statistics or gates differ, and drops what no record names. What is not
     /// derived is left as it is.
     pub fn rebuild(&self, report: &VerifyReport) -> Result<Rebuilt, WriteError> {
+        let mut rebuilt = self.rebuild_own(report)?;
+        for (name, report) in &report.spaces {
+            let Some(space) = self.spaces.get(name) else { continue };
+            let Rebuilt { set_aside, graph, refitted, orphans } = space.rebuild_own(report)?;
+            if rebuilt.graph == GraphBuild::NotDue {
+                rebuilt.graph = graph;
+            }
+            rebuilt.set_aside.extend(set_aside);
+            rebuilt.refitted.extend(refitted);
+            rebuilt.orphans.add(&orphans);
+        }
+        Ok(rebuilt)
+    }
+
+    fn rebuild_own(&self, report: &VerifyReport) -> Result<Rebuilt, WriteError> {
         let mut set_aside = Vec::new();
         {
             let _one_at_a_time = self.freezing.lock().unwrap_or_else(PoisonError::into_inner);
@@ -40,7 +55,7 @@ impl Collection {
         }
         let graph = self.build_graph_if_due()?;
         for bank in &report.repairs.banks {
-            self.write(|draft| draft.fit_anew(bank))?;
+            self.write_space(|draft| draft.fit_anew(bank))?;
         }
         let orphans = self.drop_orphans()?;
         let refitted = report.repairs.banks.iter().cloned().collect();

@@ -40,11 +40,11 @@ impl Verifier<'_> {
                     columns.push(Fitted { number, statistic: *statistic, column, potentials });
                 }
             }
-            let before = self.report.differences();
+            let before = self.report.own_differences();
             columns.iter().for_each(|fitted| self.column(fitted));
             let bank = &self.state.banks[name];
             self.states(bank, 0..absorbed as usize, &columns)?;
-            if self.report.differences() > before {
+            if self.report.own_differences() > before {
                 self.report.repairs.banks.insert(name.clone());
             }
         }
@@ -171,7 +171,7 @@ impl Verifier<'_> {
             };
             let fit_bank = bank.fit(state.config.metric);
             let wanted = fit_lists(&points, 0, bank, fit_bank, 0..set.absorbed, activation.k());
-            let before = self.report.differences();
+            let before = self.report.own_differences();
             let stored = self.fresh.sets.get(&number).map(|set| &set.fitted);
             let stored = match stored {
                 Some(Fitting::Gate { activation, .. }) => activation.lists(),
@@ -190,7 +190,7 @@ impl Verifier<'_> {
             if !rows.iter().eq(activation.rows().into_iter().collect::<RowSet>().iter()) {
                 self.report.differ("states", format!("set {number}"), "the rows of its lists", "others");
             }
-            if self.report.differences() > before {
+            if self.report.own_differences() > before {
                 self.report.repairs.banks.insert(set.bank.clone());
             }
         }

@@ -47,7 +47,7 @@ impl Draft<'_> {
         let mut entries = Vec::with_capacity(rows.len());
         for row in rows {
             let key = crate::record::row_key(row);
-            let record = self.store.get(crate::record::POINTS, &key)?;
+            let record = self.store.whole().get(crate::record::POINTS, &key)?;
             let bytes = record.ok_or_else(|| {
                 crate::record::damaged(crate::record::POINTS, format!("row {row} has no record"))
             })?;

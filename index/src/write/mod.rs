@@ -16,8 +16,10 @@ mod rebuilt;
 mod refit;
 mod sets;
 mod settings;
+mod vectors;
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
 use dehub_normalize::{Activation, Bank as FitBank, Points, State as PointState, Statistic};
 use dehub_store::{Batch, Durability, FailPoint, Store};
@@ -26,11 +28,14 @@ use dehub_vector::PointId;
 use crate::bank::Bank;
 use crate::open::row_of;
 use crate::record::{
-    CORRECTIONS, COUNTERS_KEY, META, POTENTIALS, SETS, STATES, id_key, list_bytes, pair_key, row_key, to_json,
+    CORRECTIONS, COUNTERS_KEY, Counters, META, POTENTIALS, SETS, STATES, id_key, list_bytes, pair_key,
+    row_key, to_json,
 };
+use crate::spaces::{Role, Spaces, Whole, part};
 use crate::state::{Set, State};
 use crate::{Name, WriteError};
 use prepared::Made;
+use settings::sign_for_space;
 
 pub(crate) use banks::unknown_bank;
 pub use corrections::FitInput;
@@ -46,6 +51,8 @@ pub(crate) struct Draft<'a> {
     store: &'a Store,
     /// The state after this write.
     pub(crate) next: State,
+    /// The named spaces after this write, if it is one of points.
+    spaces: Spaces,
     visible: Batch,
     hidden: Batch,
     /// A rehearsal keeps its data out of the store.
@@ -63,12 +70,18 @@ impl<'a> Draft<'a> {
         Draft {
             store,
             next,
+            spaces: Spaces::new(),
             visible: Batch::default(),
             hidden: Batch::default(),
             is_rehearsal: false,
             prepared: None,
             ids: HashMap::new(),
         }
+    }
+
+    /// A write of points, which have vectors in all spaces.
+    pub(crate) fn of_points(store: &'a Store, whole: &Whole) -> Draft<'a> {
+        Draft { spaces: whole.spaces.clone(), ..Draft::new(store, &whole.base) }
     }
 
     /// A write that will not be committed: only its next state is of interest.
@@ -129,18 +142,55 @@ impl<'a> Draft<'a> {
         }
     }
 
-    /// Appends the write to the store, durable with its next sync, and gives the state that is then true.
-    pub(crate) fn append(mut self) -> Result<State, WriteError> {
+    /// Appends the write to the store, durable with its next sync, and gives the state that is then true. It was made
+    /// of `whole`, or of a space of it.
+    pub(crate) fn append(mut self, whole: &Whole) -> Result<Whole, WriteError> {
+        self.count();
+        if !self.hidden.is_empty() {
+            self.store.commit(std::mem::take(&mut self.hidden), Durability::Relaxed)?;
+            FailPoint::BetweenPieces.reach();
+        }
+        let sequence = self.next.counters.sequence;
+        let (next, changes) = match self.next.role {
+            Role::Unnamed | Role::Points => {
+                (Whole { base: self.next.into(), spaces: self.spaces }, self.visible)
+            }
+            Role::Space(..) => {
+                let mut changes = self.store.as_of_whole(self.visible);
+                let mut next = whole.with(self.next);
+                sign_for_space(&mut next, &mut changes);
+                changes.put(META, COUNTERS_KEY, &to_json(&Counters { sequence, ..whole.base.counters }));
+                (next, changes)
+            }
+        };
+        // Later in the log than what is hidden, so never durable without it.
+        self.store.whole().commit(changes, Durability::Relaxed)?;
+        Ok(next.at(sequence))
+    }
+
+    fn count(&mut self) {
         self.next.counters.next_row = self.next.row_count();
         self.sign();
         self.visible.put(META, COUNTERS_KEY, &to_json(&self.next.counters));
-        if !self.hidden.is_empty() {
-            self.store.commit(self.hidden, Durability::Relaxed)?;
-            FailPoint::BetweenPieces.reach();
-        }
-        // Later in the log than what is hidden, so never durable without it.
-        self.store.commit(self.visible, Durability::Relaxed)?;
-        Ok(self.next)
+    }
+
+    /// Makes a change of a named space, which is part of this write.
+    fn in_space<T>(
+        &mut self,
+        name: &Name,
+        change: impl FnOnce(&mut Draft<'_>) -> Result<T, WriteError>,
+    ) -> Result<Option<T>, WriteError> {
+        let Some(state) = self.spaces.get(name).cloned() else { return Ok(None) };
+        let Role::Space(_, number) = state.role else { return Ok(None) };
+        let store = part(self.store, number);
+        let mut space = Draft { ids: std::mem::take(&mut self.ids), ..Draft::new(&store, &state) };
+        let outcome = change(&mut space)?;
+        space.count();
+        debug_assert!(space.hidden.is_empty(), "points are written in one batch");
+        self.visible.append(store.as_of_whole(space.visible));
+        self.ids = space.ids;
+        self.spaces.insert(name.clone(), Arc::new(space.next));
+        Ok(Some(outcome))
     }
 
     /// Puts data that no record names before this write is committed.

@@ -1,46 +1,55 @@
 //! Writing and deleting points. Every fitted statistic is ready for a point in its own commit.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 
 use dehub_normalize::{Bank as FitBank, Points, State as PointState, Statistic, fit_activation, fit_entries};
-use dehub_vector::{CHUNK_ROWS, PointId, Vector};
+use dehub_vector::{CHUNK_ROWS, PointId};
 
 use super::Draft;
 use super::refit::fit_lists;
-use crate::point::TEXT_BYTES_MAX;
-use crate::record::{IDS, POINTS, STATES, VECTORS, id_key, pair_key, point_bytes, row_key, vector_bytes};
-use crate::state::{Fitting, State};
-use crate::{BATCH_POINTS_MAX, Name, PointInput, Receipt, WriteError};
-
-/// Row numbers are kept below this, so that the last ones can mark the end of a range.
-const ROWS_MAX: usize = u32::MAX as usize - 1;
+use super::vectors::Incoming;
+use crate::record::{IDS, POINTS, STATES, VECTORS, id_key, pair_key, read_point, row_key, vector_bytes};
+use crate::spaces::Role;
+use crate::state::Fitting;
+use crate::{Name, PointInput, ReadError, Receipt, WriteError};
 
 impl Draft<'_> {
     /// Adds points, or replaces those whose id exists.
     pub(crate) fn upsert(&mut self, points: &[PointInput]) -> Result<Receipt, WriteError> {
-        let vectors = check(&self.next, points)?;
+        let points = self.check(points)?;
+        self.put_points(&points)
+    }
+
+    /// Gives each point a new row in every space.
+    pub(super) fn put_points(&mut self, points: &[Incoming]) -> Result<Receipt, WriteError> {
         let first_row = self.next.row_count();
         let mut gone = Vec::new();
-        for (point, vector) in points.iter().zip(&vectors) {
-            self.unhold(&point.id);
-            let replaced = self.row(&point.id)?;
+        for Incoming { id, record, vectors } in points {
+            self.unhold(id);
+            let replaced = self.row(id)?;
             gone.extend(replaced);
             let row = self.next.row_count();
-            self.next.push_row(vector);
-            self.carry_priors(&point.id, replaced);
+            match &vectors.unnamed {
+                Some(vector) => self.next.push_row(vector),
+                None => self.next.push_gone(1),
+            }
+            self.carry_priors(id, replaced);
             self.next.live.insert(row);
-            self.ids.insert(point.id.clone(), Some(row));
-            let record = point_bytes(&point.id, point.text.as_deref(), point.payload.as_ref());
-            self.next.columns.set(row, point.payload.as_ref())?;
-            self.visible.put(IDS, &id_key(&point.id), &row_key(row));
-            self.visible.put(POINTS, &row_key(row), &record);
-            self.visible.put(VECTORS, &row_key(row), &vector_bytes(vector.as_slice()));
+            self.ids.insert(id.clone(), Some(row));
+            if !self.next.columns.is_empty() {
+                self.next.columns.set(row, read_point(record).map_err(ReadError::from)?.payload.as_ref())?;
+            }
+            self.visible.put(IDS, &id_key(id), &row_key(row));
+            self.visible.put(POINTS, &row_key(row), record);
+            if let Some(vector) = &vectors.unnamed {
+                self.visible.put(VECTORS, &row_key(row), &vector_bytes(vector.as_slice()));
+            }
         }
         self.forget(&gone);
         let ids: Vec<&PointId> = points.iter().map(|point| &point.id).collect();
         self.fit_rows(first_row, &ids)?;
         self.repair_gates(&gone)?;
+        self.put_named(points, first_row, &gone)?;
         let (added, replaced) = (points.len() - gone.len(), gone.len());
         Ok(Receipt { sequence: self.next.counters.sequence, added, replaced, deleted: 0 })
     }
@@ -60,18 +69,23 @@ impl Draft<'_> {
         }
         self.forget(&gone);
         self.repair_gates(&gone)?;
+        self.forget_named(&gone)?;
         let deleted = gone.len() + unheld;
         Ok(Receipt { sequence: self.next.counters.sequence, added: 0, replaced: 0, deleted })
     }
 
     /// Takes rows out of the gallery and out of the store. Walks go over them by the codes in the graph.
-    fn forget(&mut self, gone: &[u32]) {
+    pub(super) fn forget(&mut self, gone: &[u32]) {
         for &row in gone {
             self.next.live.remove(row);
             self.next.columns.forget(row);
             self.next.priors.values_mut().for_each(|prior| _ = prior.remove(row));
-            self.visible.delete(POINTS, &row_key(row));
-            self.visible.delete(VECTORS, &row_key(row));
+            if self.next.role.name().is_none() {
+                self.visible.delete(POINTS, &row_key(row));
+            }
+            if self.next.role != Role::Points {
+                self.visible.delete(VECTORS, &row_key(row));
+            }
             for (&number, set) in &self.next.sets {
                 match set.fitted {
                     Fitting::Column { .. } => self.visible.delete(STATES, &pair_key(number, row)),
@@ -86,7 +100,7 @@ impl Draft<'_> {
     }
 
     /// Extends every set to the rows from `first_row` on, which hold the points `ids`.
-    fn fit_rows(&mut self, first_row: u32, ids: &[&PointId]) -> Result<(), WriteError> {
+    pub(super) fn fit_rows(&mut self, first_row: u32, ids: &[&PointId]) -> Result<(), WriteError> {
         let mut banks: Vec<Name> = self.next.sets.values().map(|set| set.bank.clone()).collect();
         banks.sort_unstable();
         banks.dedup();
@@ -125,10 +139,17 @@ impl Draft<'_> {
         }
         for (number, statistic, states) in fitted {
             for (row, state) in (first_row..).zip(&states) {
-                self.put_state(number, row, state);
+                let is_live = live.contains(row);
+                if is_live {
+                    self.put_state(number, row, state);
+                }
                 let set = self.next.sets.get_mut(&number);
                 if let Some(Fitting::Column { column, .. }) = set.map(|set| &mut set.fitted) {
-                    column.push(statistic.value(state, &bank.vectors), state.largest());
+                    if is_live {
+                        column.push(statistic.value(state, &bank.vectors), state.largest());
+                    } else {
+                        column.push_gone(1);
+                    }
                 }
             }
         }
@@ -139,7 +160,7 @@ impl Draft<'_> {
     }
 
     /// Refits the lists that held a row that is gone.
-    fn repair_gates(&mut self, gone: &[u32]) -> Result<(), WriteError> {
+    pub(super) fn repair_gates(&mut self, gone: &[u32]) -> Result<(), WriteError> {
         if gone.is_empty() {
             return Ok(());
         }
@@ -193,25 +214,4 @@ impl Draft<'_> {
         };
         self.next.sets.iter().filter_map(gate).collect()
     }
-}
-
-fn check(state: &State, points: &[PointInput]) -> Result<Vec<Vector>, WriteError> {
-    if points.len() > BATCH_POINTS_MAX {
-        return Err(WriteError::BatchTooLarge { found: points.len() });
-    }
-    if state.vectors.len() + points.len() > ROWS_MAX {
-        return Err(WriteError::TooManyPoints { found: state.vectors.len() });
-    }
-    let mut places = HashMap::new();
-    let check = |(place, point): (usize, &PointInput)| {
-        if let Some(first) = places.insert(point.id.clone(), place) {
-            return Err(WriteError::DuplicateId { item: "point", place, first, id: point.id.clone() });
-        }
-        if let Some(found) = point.text.as_ref().map(String::len).filter(|&found| found > TEXT_BYTES_MAX) {
-            return Err(WriteError::TextTooLong { place, id: point.id.clone(), found });
-        }
-        Vector::new(&point.vector, state.config.dim, state.config.metric)
-            .map_err(|source| WriteError::Vector { item: "point", place, id: Some(point.id.clone()), source })
-    };
-    points.iter().enumerate().map(check).collect()
 }

@@ -1,12 +1,16 @@
 //! The parts of the configuration that can be changed.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
+
+use dehub_store::Batch;
 
 use super::Draft;
 use crate::config::{StoredConfig, VERSION};
 use crate::record::{CONFIG_KEY, META, to_json};
+use crate::spaces::{Whole, numbers};
 use crate::state::State;
-use crate::{Durability, Quantization};
+use crate::{Durability, Name, Quantization};
 
 impl Draft<'_> {
     /// Keeps vectors so in segments frozen after this write.
@@ -23,15 +27,26 @@ impl Draft<'_> {
 
     /// Says that this version wrote, if another did last.
     pub(super) fn sign(&mut self) {
-        if self.next.format.written_by != VERSION {
+        if self.next.format.written_by != VERSION && self.next.role.name().is_none() {
             self.put_config();
         }
     }
 
     fn put_config(&mut self) {
-        let State { config, identity, format, .. } = &self.next;
-        let stored = StoredConfig::new(config, *identity, &format.made_by);
-        self.visible.put(META, CONFIG_KEY, &to_json(&stored));
-        self.next.format = Arc::new(stored.format());
+        let spaces = numbers(&self.spaces);
+        put_config(&mut self.next, spaces, &mut self.visible);
     }
+}
+
+/// Says in the points' configuration that this version wrote a space, if another wrote last.
+pub(super) fn sign_for_space(whole: &mut Whole, batch: &mut Batch) {
+    if whole.base.format.written_by != VERSION {
+        put_config(Arc::make_mut(&mut whole.base), numbers(&whole.spaces), batch);
+    }
+}
+
+fn put_config(state: &mut State, spaces: BTreeMap<Name, u16>, batch: &mut Batch) {
+    let stored = StoredConfig::new(&state.config, state.identity, &state.format.made_by, spaces);
+    batch.put(META, CONFIG_KEY, &to_json(&stored));
+    state.format = Arc::new(stored.format());
 }

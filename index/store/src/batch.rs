@@ -59,6 +59,12 @@ impl Batch {
         }
     }
 
+    /// Adds the changes of another batch after these.
+    pub fn append(&mut self, later: Batch) {
+        self.changes.extend(later.changes);
+        self.payload.extend(later.payload);
+    }
+
     /// Whether there is nothing to apply.
     pub fn is_empty(&self) -> bool {
         self.changes.is_empty()

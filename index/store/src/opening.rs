@@ -43,7 +43,7 @@ impl Store {
         let torn = if mode == Mode::Create { None } else { check(&path)? };
         let database =
             rocks::open(&path, families, mode).map_err(|trouble| open_error(&path, families, trouble))?;
-        Ok(Store::new(Engine::Rocks(database), path, families).with_torn(torn))
+        Ok(Store::new(Engine::Rocks(database), path, families, torn))
     }
 
     /// Makes a new store with `families` on `disk`, which must have none.
@@ -68,7 +68,7 @@ impl Store {
         if let Some(error) = mismatch(&path, families, &stored) {
             return Err(error);
         }
-        Ok(Store::new(Engine::Memory(session), path, families))
+        Ok(Store::new(Engine::Memory(session), path, families, None))
     }
 }
 

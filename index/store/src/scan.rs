@@ -17,6 +17,8 @@ pub type Row = (Box<[u8]>, Box<[u8]>);
 pub struct Scan<'a> {
     path: &'a Path,
     faults: Option<&'a Faults>,
+    /// Bytes of stored keys that come before the keys as they are seen.
+    skipped: usize,
     state: State<'a>,
 }
 
@@ -30,13 +32,13 @@ impl<'a> Scan<'a> {
     pub(crate) fn new(
         path: &'a Path,
         faults: Option<&'a Faults>,
-        rows: Result<Rows<'a>, ReadError>,
+        rows: Result<(Rows<'a>, usize), ReadError>,
     ) -> Scan<'a> {
-        let state = match rows {
-            Ok(rows) => State::Open(rows),
-            Err(error) => State::Refused(Some(error)),
+        let (skipped, state) = match rows {
+            Ok((rows, skipped)) => (skipped, State::Open(rows)),
+            Err(error) => (0, State::Refused(Some(error))),
         };
-        Scan { path, faults, state }
+        Scan { path, faults, skipped, state }
     }
 }
 
@@ -52,6 +54,10 @@ impl Iterator for Scan<'_> {
             State::Refused(error) => return error.take().map(Err),
         };
         let row = row.map_err(|trouble| read_error(self.path, trouble));
+        let row = row.map(|(key, value)| match self.skipped {
+            0 => (key, value),
+            skipped => (key[skipped..].into(), value),
+        });
         if row.is_err() {
             self.state = State::Refused(None);
         }

@@ -5,10 +5,11 @@ use std::fmt;
 use std::fs;
 use std::mem;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock, Weak};
 
-use crate::engine::{Cause, Engine, Rows, Snapshot, Trouble};
+use crate::engine::{Cause, Engine, Snapshot, Trouble};
+use crate::namespace::{Keys, Namespace};
 use crate::{
     BATCH_BYTES_MAX, Batch, CheckpointError, CommitError, CompactError, FailPoint, Family, Fault, Faults,
     OwnedView, ReadError, Scan, View, directory, faults, prefix_end, rocks,
@@ -60,7 +61,16 @@ const COPIED_BYTES_MAX: usize = 4 * 1024 * 1024;
 /// Durable ordered bytes in a directory that this process holds alone.
 ///
 /// Shared by reference between threads: reads never wait for commits, and concurrent commits are ordered by the store.
+/// It is a handle: a clone is the same store, which is closed with the last of its handles and views. [`Store::within`]
+/// gives a handle to a part of it.
+#[derive(Clone)]
 pub struct Store {
+    core: Arc<Core>,
+    namespace: Option<Namespace>,
+}
+
+/// What the handles of a store share.
+pub(crate) struct Core {
     engine: Engine,
     path: PathBuf,
     families: Vec<Family>,
@@ -70,46 +80,85 @@ pub struct Store {
     commits: AtomicU64,
     syncs: AtomicU64,
     /// What a test makes fail.
-    faults: Option<Faults>,
+    faults: OnceLock<Faults>,
     torn: Option<Torn>,
 }
 
+/// Tells whether a store is still open, and does not keep it so.
+#[derive(Debug, Clone)]
+pub struct Watch(Weak<Core>);
+
+impl Watch {
+    /// Whether somebody holds the store or a view of it.
+    pub fn is_open(&self) -> bool {
+        self.0.strong_count() > 0
+    }
+}
+
 impl Store {
-    pub(crate) fn new(engine: Engine, path: PathBuf, families: &[Family]) -> Store {
-        Store {
+    pub(crate) fn new(engine: Engine, path: PathBuf, families: &[Family], torn: Option<Torn>) -> Store {
+        let core = Core {
             engine,
             path,
             families: families.to_vec(),
             poisoned: AtomicBool::new(false),
             commits: AtomicU64::new(0),
             syncs: AtomicU64::new(0),
-            faults: None,
-            torn: None,
+            faults: OnceLock::new(),
+            torn,
+        };
+        Store { core: Arc::new(core), namespace: None }
+    }
+
+    /// The same store, whose calls `faults` counts and makes fail, unless others do.
+    pub fn with_faults(self, faults: &Faults) -> Store {
+        self.core.faults.get_or_init(|| faults.clone());
+        self
+    }
+
+    /// A part of the store that has all its families, empty unless it was written to, and knows of no other part. Its
+    /// records are in the family `home` under keys that begin with `number`, so that the store as a whole has them too,
+    /// and may use `home` for keys that do not begin so.
+    pub fn within(&self, home: Family, number: u16) -> Store {
+        Store { core: Arc::clone(&self.core), namespace: Some(Namespace::new(home, number)) }
+    }
+
+    /// The store as a whole.
+    pub fn whole(&self) -> Store {
+        Store { core: Arc::clone(&self.core), namespace: None }
+    }
+
+    /// Changes to this part as changes to the whole, to be committed there.
+    pub fn as_of_whole(&self, batch: Batch) -> Batch {
+        match self.namespace {
+            Some(namespace) => namespace.batch(&self.core.families, &batch),
+            None => batch,
         }
     }
 
-    pub(crate) fn with_torn(self, torn: Option<Torn>) -> Store {
-        Store { torn, ..self }
+    /// How many handles and views of the store there are.
+    pub fn handles(&self) -> usize {
+        Arc::strong_count(&self.core)
     }
 
-    /// The same store, whose calls `faults` counts and makes fail.
-    pub fn with_faults(self, faults: &Faults) -> Store {
-        Store { faults: Some(faults.clone()), ..self }
+    /// Tells whether the store is still open after this handle is gone.
+    pub fn watch(&self) -> Watch {
+        Watch(Arc::downgrade(&self.core))
     }
 
     /// The directory, as an absolute path without links; `<memory>` for a store on a [`MemoryDisk`](crate::MemoryDisk).
     pub fn path(&self) -> &Path {
-        &self.path
+        &self.core.path
     }
 
     /// What was cut off when this store was opened; `None` if its log ended after a record.
     pub fn torn(&self) -> Option<&Torn> {
-        self.torn.as_ref()
+        self.core.torn.as_ref()
     }
 
     /// The value of `key`.
     pub fn get(&self, family: Family, key: &[u8]) -> Result<Option<Vec<u8>>, ReadError> {
-        self.get_at(family, key, None)
+        self.core.get_at(self.namespace, family, key, None)
     }
 
     /// The values of `keys`, in their order, all as of one moment.
@@ -118,12 +167,12 @@ impl Store {
         family: Family,
         keys: &[impl AsRef<[u8]>],
     ) -> Result<Vec<Option<Vec<u8>>>, ReadError> {
-        self.get_many_at(family, keys, None)
+        self.core.get_many_at(self.namespace, family, keys, None)
     }
 
     /// The rows with `from <= key < to`, ascending; without `to`, all from `from` on.
     pub fn scan(&self, family: Family, from: &[u8], to: Option<&[u8]>) -> Scan<'_> {
-        self.scan_at(family, from, to, None)
+        self.core.scan_at(self.namespace, (family, from, to), None)
     }
 
     /// The rows whose keys start with `prefix`, ascending.
@@ -133,16 +182,12 @@ impl Store {
 
     /// The store as it is now, for as long as the view is held.
     pub fn view(&self) -> View<'_> {
-        let snapshot = match faults::refusal(self.faults.as_ref()) {
-            Some(trouble) => Err(read_error(&self.path, trouble)),
-            None => Ok(self.engine.snapshot()),
-        };
-        View::new(self, snapshot)
+        View::new(&self.core, self.namespace)
     }
 
     /// The store as it is now, in a view that keeps the store open.
-    pub fn owned_view(self: &Arc<Store>) -> OwnedView {
-        OwnedView::new(self)
+    pub fn owned_view(&self) -> OwnedView {
+        OwnedView::new(&self.core, self.namespace)
     }
 
     /// Applies all changes of `batch` or none. After `Ok` they are visible and as durable as `durability` says.
@@ -150,25 +195,26 @@ impl Store {
     /// A failed write poisons the store: reads go on, and every later commit is refused until it is reopened.
     pub fn commit(&self, batch: Batch, durability: Durability) -> Result<(), CommitError> {
         self.refuse_if_poisoned()?;
+        let batch = self.as_of_whole(batch);
         if batch.bytes() > BATCH_BYTES_MAX {
             return Err(CommitError::TooLarge { bytes: batch.bytes(), limit: BATCH_BYTES_MAX });
         }
         if batch.is_empty() {
             return Ok(());
         }
-        if let Some(change) = batch.iter().find(|change| !self.families.contains(&change.family())) {
-            return Err(CommitError::UnknownFamily { path: self.path.clone(), family: change.family() });
+        if let Some(change) = batch.iter().find(|change| !self.core.families.contains(&change.family())) {
+            return Err(CommitError::UnknownFamily { path: self.core.path.clone(), family: change.family() });
         }
         let synced = match durability {
             Durability::Strict => true,
             Durability::Relaxed => false,
         };
         FailPoint::BeforeCommit.reach();
-        self.change(|| self.engine.write(batch, synced))?;
-        self.commits.fetch_add(1, Ordering::Relaxed);
+        self.change(|| self.core.engine.write(batch, synced))?;
+        self.core.commits.fetch_add(1, Ordering::Relaxed);
         FailPoint::AfterCommit.reach();
         if synced {
-            self.syncs.fetch_add(1, Ordering::Relaxed);
+            self.core.syncs.fetch_add(1, Ordering::Relaxed);
             FailPoint::AfterSync.reach();
         }
         Ok(())
@@ -177,20 +223,23 @@ impl Store {
     /// Makes every earlier commit survive a power cut. Fails, and poisons, as a commit does.
     pub fn sync(&self) -> Result<(), CommitError> {
         self.refuse_if_poisoned()?;
-        self.change(|| self.engine.sync())?;
-        self.syncs.fetch_add(1, Ordering::Relaxed);
+        self.change(|| self.core.engine.sync())?;
+        self.core.syncs.fetch_add(1, Ordering::Relaxed);
         FailPoint::AfterSync.reach();
         Ok(())
     }
 
     /// How often this store has committed and synced since it was opened.
     pub fn counts(&self) -> Counts {
-        Counts { commits: self.commits.load(Ordering::Relaxed), syncs: self.syncs.load(Ordering::Relaxed) }
+        Counts {
+            commits: self.core.commits.load(Ordering::Relaxed),
+            syncs: self.core.syncs.load(Ordering::Relaxed),
+        }
     }
 
     /// Whether a write failed, so that commits are refused.
     pub fn is_poisoned(&self) -> bool {
-        self.poisoned.load(Ordering::Acquire)
+        self.core.poisoned.load(Ordering::Acquire)
     }
 
     /// Writes a copy of the store as it is now to the new directory `into`, which then opens like any store.
@@ -204,10 +253,10 @@ impl Store {
         if directory::named_parent(into).is_some_and(|parent| !parent.is_dir()) {
             return Err(CheckpointError::ParentMissing { into: into.to_owned() });
         }
-        if let Some(trouble) = faults::refusal(self.faults.as_ref()) {
+        if let Some(trouble) = faults::refusal(self.core.faults()) {
             return Err(failed(trouble.text));
         }
-        match &self.engine {
+        match &self.core.engine {
             Engine::Rocks(database) => {
                 rocks::checkpoint(database, into).map_err(|trouble| match trouble.cause {
                     Cause::AlreadyExists => CheckpointError::Exists { into: into.to_owned() },
@@ -231,11 +280,11 @@ impl Store {
         let mut partial = into.as_os_str().to_owned();
         partial.push(".tmp");
         let partial = PathBuf::from(partial);
-        let copy = Store::create(&partial, &self.families)?;
-        let snapshot = self.engine.snapshot();
-        for &family in &self.families {
+        let copy = Store::create(&partial, &self.core.families)?;
+        let snapshot = self.core.engine.snapshot();
+        for &family in &self.core.families {
             let mut batch = Batch::default();
-            let rows = self.engine.rows(family, b"", None, Some(&snapshot));
+            let rows = self.core.engine.rows(family, b"", None, Some(&snapshot));
             for row in rows.map_err(|trouble| trouble.text)? {
                 let (key, value) = row.map_err(|trouble| trouble.text)?;
                 batch.put(family, &key, &value);
@@ -252,18 +301,22 @@ impl Store {
 
     /// The length of all files of the store, its log included.
     pub fn bytes_on_disk(&self) -> Result<u64, ReadError> {
-        match &self.engine {
-            Engine::Rocks(_) => directory::bytes(&self.path)
-                .map_err(|error| ReadError::Failed { path: self.path.clone(), cause: error.to_string() }),
-            Engine::Memory(session) => session.bytes().map_err(|trouble| read_error(&self.path, trouble)),
+        match &self.core.engine {
+            Engine::Rocks(_) => directory::bytes(&self.core.path).map_err(|error| ReadError::Failed {
+                path: self.core.path.clone(),
+                cause: error.to_string(),
+            }),
+            Engine::Memory(session) => {
+                session.bytes().map_err(|trouble| read_error(&self.core.path, trouble))
+            }
         }
     }
 
     /// What this process may still write where the store is, in bytes; `None` if the system does not tell, and in
     /// memory.
     pub fn free_bytes(&self) -> Option<u64> {
-        match &self.engine {
-            Engine::Rocks(_) => directory::free_bytes(&self.path),
+        match &self.core.engine {
+            Engine::Rocks(_) => directory::free_bytes(&self.core.path),
             Engine::Memory(_) => None,
         }
     }
@@ -271,90 +324,116 @@ impl Store {
     /// Rewrites the table files without what was deleted or replaced. Blocks until done, which takes as long as
     /// reading and writing the whole store; reads and commits go on.
     pub fn compact(&self) -> Result<Compacted, CompactError> {
-        let failed = |cause| CompactError::Failed { path: self.path.clone(), cause };
+        let failed = |cause| CompactError::Failed { path: self.core.path.clone(), cause };
         let size = || self.bytes_on_disk().map_err(|error| failed(error.to_string()));
-        if let Some(trouble) = faults::refusal(self.faults.as_ref()) {
+        if let Some(trouble) = faults::refusal(self.core.faults()) {
             return Err(failed(trouble.text));
         }
         let before = size()?;
         FailPoint::CompactBegun.reach();
-        self.engine.compact(&self.families).map_err(|trouble| failed(trouble.text))?;
+        self.core.engine.compact(&self.core.families).map_err(|trouble| failed(trouble.text))?;
         FailPoint::CompactDone.reach();
         Ok(Compacted { before, after: size()? })
     }
 
-    pub(crate) fn get_at(
-        &self,
-        family: Family,
-        key: &[u8],
-        snapshot: Option<&Snapshot<'_>>,
-    ) -> Result<Option<Vec<u8>>, ReadError> {
-        self.read(family, || self.engine.get(family, key, snapshot))
-    }
-
-    pub(crate) fn get_many_at<K: AsRef<[u8]>>(
-        &self,
-        family: Family,
-        keys: &[K],
-        snapshot: Option<&Snapshot<'_>>,
-    ) -> Result<Vec<Option<Vec<u8>>>, ReadError> {
-        self.read(family, || self.engine.get_many(family, keys, snapshot))
-    }
-
-    pub(crate) fn scan_at(
-        &self,
-        family: Family,
-        from: &[u8],
-        to: Option<&[u8]>,
-        snapshot: Option<&Snapshot<'_>>,
-    ) -> Scan<'_> {
-        self.scan_of(self.read(family, || self.engine.rows(family, from, to, snapshot)))
-    }
-
-    /// A scan that answers with an error.
-    pub(crate) fn refused_scan(&self, error: ReadError) -> Scan<'_> {
-        self.scan_of(Err(error))
-    }
-
-    fn scan_of<'a>(&'a self, rows: Result<Rows<'a>, ReadError>) -> Scan<'a> {
-        Scan::new(&self.path, self.faults.as_ref(), rows)
-    }
-
-    /// Reads, unless a test makes the call fail or the family is unknown.
-    fn read<T>(&self, family: Family, read: impl FnOnce() -> Result<T, Trouble>) -> Result<T, ReadError> {
-        if !self.families.contains(&family) {
-            return Err(ReadError::UnknownFamily { path: self.path.clone(), family });
-        }
-        let answer = match faults::refusal(self.faults.as_ref()) {
-            Some(trouble) => Err(trouble),
-            None => read(),
-        };
-        answer.map_err(|trouble| read_error(&self.path, trouble))
-    }
-
     /// Writes, unless a test makes the call fail. What fails poisons the store.
     fn change(&self, write: impl FnOnce() -> Result<(), Trouble>) -> Result<(), CommitError> {
-        let done = match self.faults.as_ref().and_then(Faults::call) {
+        let done = match self.core.faults().and_then(Faults::call) {
             None => write(),
             Some(Fault::Refused) => Err(faults::trouble()),
             Some(Fault::Unacknowledged) => write().and(Err(faults::trouble())),
         };
         done.map_err(|trouble| {
-            self.poisoned.store(true, Ordering::Release);
-            CommitError::Failed { path: self.path.clone(), cause: trouble.text }
+            self.core.poisoned.store(true, Ordering::Release);
+            CommitError::Failed { path: self.core.path.clone(), cause: trouble.text }
         })
     }
 
     fn refuse_if_poisoned(&self) -> Result<(), CommitError> {
-        if self.is_poisoned() { Err(CommitError::Poisoned { path: self.path.clone() }) } else { Ok(()) }
+        if self.is_poisoned() { Err(CommitError::Poisoned { path: self.core.path.clone() }) } else { Ok(()) }
+    }
+}
+
+impl Core {
+    fn faults(&self) -> Option<&Faults> {
+        self.faults.get()
+    }
+
+    pub(crate) fn snapshot(&self) -> Result<Snapshot<'_>, ReadError> {
+        match faults::refusal(self.faults()) {
+            Some(trouble) => Err(read_error(&self.path, trouble)),
+            None => Ok(self.engine.snapshot()),
+        }
+    }
+
+    pub(crate) fn get_at(
+        &self,
+        namespace: Option<Namespace>,
+        family: Family,
+        key: &[u8],
+        snapshot: Option<&Snapshot<'_>>,
+    ) -> Result<Option<Vec<u8>>, ReadError> {
+        let keys = self.keys(namespace, family)?;
+        self.read(|| self.engine.get(keys.family, &keys.stored(key), snapshot))
+    }
+
+    pub(crate) fn get_many_at<K: AsRef<[u8]>>(
+        &self,
+        namespace: Option<Namespace>,
+        family: Family,
+        keys: &[K],
+        snapshot: Option<&Snapshot<'_>>,
+    ) -> Result<Vec<Option<Vec<u8>>>, ReadError> {
+        let own = self.keys(namespace, family)?;
+        let stored: Vec<_> = keys.iter().map(|key| own.stored(key.as_ref())).collect();
+        self.read(|| self.engine.get_many(own.family, &stored, snapshot))
+    }
+
+    pub(crate) fn scan_at(
+        &self,
+        namespace: Option<Namespace>,
+        (family, from, to): (Family, &[u8], Option<&[u8]>),
+        snapshot: Option<&Snapshot<'_>>,
+    ) -> Scan<'_> {
+        let rows = self.keys(namespace, family).and_then(|keys| {
+            let (first, end) = (keys.stored(from), keys.stored_end(to));
+            let rows = self.read(|| self.engine.rows(keys.family, &first, end.as_deref(), snapshot))?;
+            Ok((rows, keys.skipped()))
+        });
+        Scan::new(&self.path, self.faults(), rows)
+    }
+
+    /// A scan that answers with an error.
+    pub(crate) fn refused_scan(&self, error: ReadError) -> Scan<'_> {
+        Scan::new(&self.path, self.faults(), Err(error))
+    }
+
+    fn keys(&self, namespace: Option<Namespace>, family: Family) -> Result<Keys, ReadError> {
+        let unknown = || ReadError::UnknownFamily { path: self.path.clone(), family };
+        Keys::of(namespace, &self.families, family).ok_or_else(unknown)
+    }
+
+    /// Reads, unless a test makes the call fail.
+    fn read<T>(&self, read: impl FnOnce() -> Result<T, Trouble>) -> Result<T, ReadError> {
+        let answer = match faults::refusal(self.faults()) {
+            Some(trouble) => Err(trouble),
+            None => read(),
+        };
+        answer.map_err(|trouble| read_error(&self.path, trouble))
+    }
+}
+
+impl fmt::Debug for Core {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Core").field("path", &self.path).finish_non_exhaustive()
     }
 }
 
 impl fmt::Debug for Store {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Store")
-            .field("path", &self.path)
-            .field("families", &self.families)
+            .field("path", &self.core.path)
+            .field("families", &self.core.families)
             .field("poisoned", &self.is_poisoned())
             .finish_non_exhaustive()
     }

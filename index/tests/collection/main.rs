@@ -21,6 +21,7 @@ mod live;
 mod made;
 mod model;
 mod model_places;
+mod named;
 mod overwriting;
 mod priors;
 mod quarantine;

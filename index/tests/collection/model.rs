@@ -486,6 +486,19 @@ impl Model {
         self.prior.iter_mut().for_each(|prior| prior.retain(|id, _| points.contains_key(id)));
     }
 
+    /// Gives a point its next row, with a vector or without.
+    pub(crate) fn put(&mut self, id: u64, vector: Option<Vec<f32>>) {
+        match vector {
+            Some(vector) => _ = self.points.insert(id, (self.next_row, vector)),
+            None => _ = self.points.remove(&id),
+        }
+        self.next_row += 1;
+    }
+
+    pub(crate) fn vector(&self, id: u64) -> Option<&Vec<f32>> {
+        self.points.get(&id).map(|(_, vector)| vector)
+    }
+
     fn write_points(&mut self, batch: &BTreeMap<u64, Vec<f32>>) {
         for (&id, vector) in batch {
             self.points.insert(id, (self.next_row, vector.clone()));

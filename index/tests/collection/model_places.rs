@@ -1,7 +1,10 @@
 //! A collection is the maps and sums it stands for, however it is written, closed and cut off, and wherever its store
 //! is.
 
-use dehub_index::{Collection, CollectionConfig, Durability, OpenError};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use dehub_index::{Collection, CollectionConfig, Durability, Name, OpenError};
 use dehub_store::{Faults, MemoryDisk, Store};
 use dehub_vector::Metric;
 use proptest::prelude::*;
@@ -23,7 +26,7 @@ pub(crate) struct Site {
     folder: TempDir,
     pub(crate) disk: Option<MemoryDisk>,
     faults: Faults,
-    open: Option<Collection>,
+    open: Option<Arc<Collection>>,
 }
 
 impl Site {
@@ -38,17 +41,31 @@ impl Site {
     }
 
     pub(crate) fn create(&mut self, config: CollectionConfig) -> Result<(), OpenError> {
+        let store = self.new_store()?;
+        self.open = Some(Arc::new(Collection::create_with(self.folder.path(), store, config)?));
+        Ok(())
+    }
+
+    pub(crate) fn create_named(
+        &mut self,
+        spaces: &BTreeMap<Name, CollectionConfig>,
+    ) -> Result<(), OpenError> {
+        let store = self.new_store()?;
+        let made = Collection::create_with_spaces(self.folder.path(), store, spaces, Durability::Strict);
+        self.open = Some(Arc::new(made?));
+        Ok(())
+    }
+
+    fn new_store(&self) -> Result<Store, OpenError> {
         let families = Collection::families();
         let store = match &self.disk {
             None => Store::create(&self.folder.path().join("store"), families),
             Some(disk) => Store::create_in(disk, families),
         };
-        let store = store?.with_faults(&self.faults);
-        self.open = Some(Collection::create_with(self.folder.path(), store, config)?);
-        Ok(())
+        Ok(store?.with_faults(&self.faults))
     }
 
-    pub(crate) fn collection(&self) -> &Collection {
+    pub(crate) fn collection(&self) -> &Arc<Collection> {
         self.open.as_ref().expect("it is open")
     }
 
@@ -61,7 +78,7 @@ impl Site {
             Some(disk) => Store::open_in(disk, families),
         };
         let store = store?.with_faults(&self.faults);
-        self.open = Some(Collection::open_with(self.folder.path(), store)?);
+        self.open = Some(Arc::new(Collection::open_with(self.folder.path(), store)?));
         Ok(())
     }
 

@@ -26,6 +26,7 @@ fn described(id: PointId, vector: &[f32], step: usize) -> PointInput {
     PointInput {
         id,
         vector: vector.to_vec(),
+        named: Vec::new(),
         payload: (!step.is_multiple_of(3)).then(|| Payload::parse(&payload).expect("an object")),
         text: (!step.is_multiple_of(2))
             .then(|| if step % 4 == 1 { String::new() } else { format!("text {step}") }),

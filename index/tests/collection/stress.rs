@@ -70,6 +70,7 @@ fn write(collection: &Collection, write: u64) {
     let point = |id: u64| PointInput {
         id: id.into(),
         vector: vector(id, write),
+        named: Vec::new(),
         payload: Some(Payload::parse(&format!("{{\"write\":{write}}}")).expect("an object")),
         text: None,
     };

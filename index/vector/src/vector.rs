@@ -18,6 +18,9 @@ pub struct DimError {
 }
 
 impl Dim {
+    /// The smallest.
+    pub const ONE: Dim = Dim(1);
+
     /// A dimension in the range 1 to [`DIM_MAX`].
     pub fn new(dim: usize) -> Result<Dim, DimError> {
         match u16::try_from(dim) {

@@ -24,13 +24,25 @@ enum Node<'a> {
     AtLeast(usize, Vec<Node<'a>>),
     Not(Box<Node<'a>>),
     Rows(HashSet<u32>),
+    /// Points with a vector there.
+    In(&'a Snapshot),
     Slice(Slice),
     Always(bool),
-    Field { key: &'a PayloadPath, test: &'a Test, column: Option<&'a PayloadColumn> },
-    Count { key: &'a PayloadPath, bounds: &'a Bounds<u64> },
+    Field {
+        key: &'a PayloadPath,
+        test: &'a Test,
+        column: Option<&'a PayloadColumn>,
+    },
+    Count {
+        key: &'a PayloadPath,
+        bounds: &'a Bounds<u64>,
+    },
     IsEmpty(&'a PayloadPath),
     IsNull(&'a PayloadPath),
-    Nested { key: PayloadPath, inside: Box<Node<'a>> },
+    Nested {
+        key: PayloadPath,
+        inside: Box<Node<'a>>,
+    },
 }
 
 /// What a filter is asked about.
@@ -125,14 +137,22 @@ impl<'a> Node<'a> {
                 None => Node::Always(false),
             },
             Condition::Slice(slice) => Node::Slice(*slice),
-            // Every point has the unnamed vector, and no other.
-            Condition::HasVector(name) => Node::Always(snapshot.is_some() && name.is_empty()),
+            Condition::HasVector(name) => Node::of_vector(name, snapshot),
             Condition::Nested { key, filter } => {
                 Node::Nested { key: key.to_array(), inside: Box::new(Node::of_filter(filter, None)?) }
             }
             Condition::Filter(filter) => Node::of_filter(filter, snapshot)?,
             Condition::Not(condition) => Node::Not(Box::new(Node::of(condition, snapshot)?)),
         })
+    }
+
+    /// Points that have a vector of this name. Where vectors have no names, every point has the one.
+    fn of_vector(name: &str, snapshot: Option<&'a Snapshot>) -> Node<'a> {
+        let named = snapshot.and_then(|all| all.spaces().find(|(own, _)| own.as_str() == name));
+        match named {
+            Some((_, space)) => Node::In(space),
+            None => Node::Always(snapshot.is_some_and(Snapshot::has_vectors) && name.is_empty()),
+        }
     }
 
     /// Whether it holds; `None` if only the payload tells, which was not read.
@@ -152,6 +172,7 @@ impl<'a> Node<'a> {
             Node::AtLeast(least, nodes) => at_least(*least, nodes, subject),
             Node::Not(node) => node.holds(subject).map(|holds| !holds),
             Node::Rows(rows) => Some(subject.row().is_some_and(|row| rows.contains(&row))),
+            Node::In(space) => Some(subject.row().is_some_and(|row| space.is_live(row))),
             Node::Slice(slice) => match subject {
                 Subject::Row(_) => None,
                 Subject::Point(_, (id, _)) => Some(slice.contains(id)),

@@ -70,10 +70,7 @@ impl Fault {
 
 /// The snapshot to search by a vector of this name in; `None` is the unnamed one. Its rows are those of the base.
 pub(crate) fn space(base: &Arc<Snapshot>, name: Option<&str>) -> Result<Arc<Snapshot>, QueryError> {
-    match name {
-        None => Ok(Arc::clone(base)),
-        Some(name) => Err(QueryError::UnknownSpace { name: name.to_owned() }),
-    }
+    Ok(base.space(name)?)
 }
 
 /// Those points of a scope of the base that have a vector in a space.

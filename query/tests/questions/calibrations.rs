@@ -40,7 +40,13 @@ fn a_calibration_is_due_until_it_is_of_the_graph_and_the_corrections_there_are()
     assert_eq!(calibration.rankings[..raw.len()], raw, "what was known is taken over");
     assert_eq!(calibration.subject.bank.as_ref().map(|bank| bank.as_str()), Some("q"));
     assert_eq!(calibration.rankings.len(), 2 * raw.len());
-    let point = PointInput { id: PointId::Number(0), vector: numbers(7, DIM), payload: None, text: None };
+    let point = PointInput {
+        id: PointId::Number(0),
+        vector: numbers(7, DIM),
+        named: Vec::new(),
+        payload: None,
+        text: None,
+    };
     bed.collection.upsert(&[point]).expect("valid");
     assert!(!is_due(), "a written point leaves the graph as it is");
     assert!(matches!(bed.collection.freeze(), Ok(GraphBuild::Built { .. })));

@@ -62,6 +62,7 @@ impl Bed {
             .map(|(vector, id)| PointInput {
                 id: PointId::Number(id),
                 vector: vector.to_vec(),
+                named: Vec::new(),
                 payload: None,
                 text: None,
             })

@@ -35,6 +35,7 @@ fn bed(metric: Metric, with_graph: bool) -> Bed {
             vector: vector.to_vec(),
             payload: Some(Payload::parse(payload).expect("an object")),
             text: None,
+            named: Vec::new(),
         }
     };
     let vectors = numbers(1, 300 * 8);
@@ -379,6 +380,7 @@ fn points_are_listed_by_id_by_value_and_at_random() {
         vector: numbers(5, 8),
         payload: None,
         text: None,
+        named: Vec::new(),
     };
     bed.collection.upsert(&[text]).expect("valid");
     let snapshot = bed.collection.snapshot();
@@ -526,7 +528,7 @@ fn a_fault_is_told_with_its_request_its_prefetch_and_its_example() {
     let zero = Request::new(Kind::Nearest(vector(1)), settings(0));
     assert!(matches!(within(zero).source, QueryError::Limit { found: 0 }));
     let named = Request { using: Some("x".into()), ..good.clone() };
-    assert!(matches!(within(named).source, QueryError::UnknownSpace { .. }));
+    assert!(matches!(within(named).source, QueryError::Space(_)));
     let short = Request::new(Kind::Nearest(Source::Vector(vec![1.0])), settings(5));
     let error = answer(&snapshot, &snapshot.scope(), &[good.clone(), fusion(Fusion::Dbsf), short]);
     assert_eq!(error.expect_err("a fault").request, 1, "what is asked is looked at first");

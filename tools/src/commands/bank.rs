@@ -20,7 +20,7 @@ const ROWS_LISTED_MAX: usize = 10;
 
 /// Adds vectors to a bank, removes or weakens them, or drops the bank.
 pub(crate) fn run(context: &Context, command: &Bank) -> anyhow::Result<Outcome> {
-    let collection = context.collection(&command.collection)?;
+    let collection = context.space(&command.collection)?;
     let name: Name = command.bank.parse()?;
     if command.drop {
         collection.drop_bank(&name)?;
@@ -63,7 +63,7 @@ pub(crate) fn run(context: &Context, command: &Bank) -> anyhow::Result<Outcome> 
 
 /// Does the one thing the command asks for.
 fn change(context: &Context, command: &Bank, name: &Name) -> anyhow::Result<(Receipt, Option<Duplicates>)> {
-    let collection = context.collection(&command.collection)?;
+    let collection = context.space(&command.collection)?;
     let mut duplicates = None;
     let receipt = match &command.file {
         Some(file) => {
@@ -170,7 +170,7 @@ fn describe_duplicates(duplicates: &Duplicates) -> String {
 
 /// Reads the whole file, so that its entries are added together or not at all.
 fn read(context: &Context, command: &Bank, file: &Path, name: &Name) -> anyhow::Result<BankUpdate> {
-    let collection = context.collection(&command.collection)?;
+    let collection = context.space(&command.collection)?;
     let snapshot = collection.snapshot();
     let reader = load::open(file, &command.format)?;
     let bar = context.output.progress("reading", reader.rows_total());

@@ -11,7 +11,7 @@ use crate::cli::Default as Command;
 
 /// Shows, sets or clears the default.
 pub(crate) fn run(context: &Context, command: &Command) -> anyhow::Result<Outcome> {
-    let collection = context.collection(&command.collection)?;
+    let collection = context.space(&command.collection)?;
     if command.clear {
         let cleared = collection.clear_default()?;
         let result = json!({ "collection": command.collection, "default": null, "cleared": cleared });

@@ -11,7 +11,7 @@ use crate::cli::Delete;
 pub(crate) fn run(context: &Context, command: &Delete) -> anyhow::Result<Outcome> {
     let name: Name = command.collection.parse()?;
     if let Some(correction) = &command.correction {
-        context.collection(name.as_str())?.drop_correction(&correction.parse()?)?;
+        context.space(name.as_str())?.drop_correction(&correction.parse()?)?;
         let result = json!({ "collection": name.as_str(), "correction": correction, "deleted": true });
         context.output.result(&result, || format!("deleted correction `{correction}` of `{name}`"))?;
     } else if command.id.is_empty() {

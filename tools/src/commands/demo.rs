@@ -119,7 +119,8 @@ fn prepare(
         let (collection, metric) = (COLLECTION.to_owned(), "cosine".to_owned());
         let create = cli::Create {
             collection,
-            dim: 128,
+            dim: Some(128),
+            vector: Vec::new(),
             metric,
             m: 16,
             ef_construction: 200,

@@ -11,7 +11,7 @@ use crate::load;
 
 /// Tells whether queries are still like a bank.
 pub(crate) fn run(context: &Context, command: &Drift) -> anyhow::Result<Outcome> {
-    let snapshot = context.collection(&command.collection)?.snapshot();
+    let snapshot = context.space(&command.collection)?.snapshot();
     let bank: Name = command.bank.parse()?;
     let (queries, from) = match (&command.queries, &command.against) {
         (Some(file), _) => {

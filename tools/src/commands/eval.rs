@@ -15,7 +15,7 @@ const NAMED_MAX: usize = 5;
 
 /// Measures raw and corrected retrieval against judgements.
 pub(crate) fn run(context: &Context, command: &Eval) -> anyhow::Result<Outcome> {
-    let collection = context.collection(&command.collection)?;
+    let collection = context.space(&command.collection)?;
     let snapshot = collection.snapshot();
     let queries = load::labelled_queries(&command.queries, &command.format, snapshot.config())?;
     let qrels = load::qrels(&command.qrels)?;

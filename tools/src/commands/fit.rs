@@ -19,7 +19,7 @@ const SHOWN_QUERIES_MAX: usize = 2000;
 
 /// Fits corrections and shows what each changes.
 pub(crate) fn run(context: &Context, command: &Fit) -> anyhow::Result<Outcome> {
-    let collection = context.collection(&command.collection)?;
+    let collection = context.space(&command.collection)?;
     if command.discard {
         return discard(context, command, &collection);
     }

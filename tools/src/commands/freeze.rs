@@ -9,7 +9,7 @@ use crate::cli::Freeze;
 
 /// Freezes all points to one segment of the graph.
 pub(crate) fn run(context: &Context, command: &Freeze) -> anyhow::Result<Outcome> {
-    let collection = context.collection(&command.collection)?;
+    let collection = context.space(&command.collection)?;
     let before = collection.snapshot().config().graph.quantization;
     if let Some(quantization) = command.quantization.filter(|asked| *asked != before) {
         collection.set_quantization(quantization)?;

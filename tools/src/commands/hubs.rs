@@ -18,7 +18,7 @@ use crate::output::table;
 
 /// Shows which points are hubs, raw and corrected.
 pub(crate) fn run(context: &Context, command: &Hubs) -> anyhow::Result<Outcome> {
-    let collection = context.collection(&command.collection)?;
+    let collection = context.space(&command.collection)?;
     let snapshot = collection.snapshot();
     if command.exposure {
         return exposure::run(context, command, &snapshot);

@@ -17,6 +17,12 @@ const REFUSED_LISTED_MAX: usize = 20;
 /// Adds the points of a file.
 pub(crate) fn run(context: &Context, command: &Import) -> anyhow::Result<Outcome> {
     let collection = context.collection(&command.collection)?;
+    if !collection.has_vectors() {
+        bail!(
+            "the rows of a file have one vector each, and those of `{}` have names: write its points over HTTP",
+            command.collection
+        );
+    }
     let checked = check(context, command, &collection)?;
     if !checked.refused.is_empty() && !command.skip_bad {
         bail!(refusal(&checked));

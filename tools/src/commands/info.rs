@@ -42,17 +42,21 @@ fn list(context: &Context) -> anyhow::Result<()> {
                 continue;
             }
         };
-        let snapshot = collection.snapshot();
-        let config = snapshot.config();
         values.push(to_json(name.as_str(), &collection));
-        rows.push(vec![
-            name.to_string(),
-            config.metric.to_string(),
-            config.dim.get().to_string(),
-            snapshot.len().to_string(),
-            snapshot.banks().len().to_string(),
-            snapshot.corrections().len().to_string(),
-        ]);
+        let points = collection.snapshot().len().to_string();
+        for space in collection.all_spaces() {
+            let snapshot = space.snapshot();
+            let config = snapshot.config();
+            let vector = space.space_name().map(|vector| format!(" ({vector})")).unwrap_or_default();
+            rows.push(vec![
+                format!("{name}{vector}"),
+                config.metric.to_string(),
+                config.dim.get().to_string(),
+                points.clone(),
+                snapshot.banks().len().to_string(),
+                snapshot.corrections().len().to_string(),
+            ]);
+        }
     }
     let head = ["collection", "metric", "dim", "points", "banks", "corrections"];
     let folder = context.catalogue.folder().display().to_string();
@@ -67,6 +71,22 @@ fn list(context: &Context) -> anyhow::Result<()> {
 }
 
 fn to_json(name: &str, collection: &Collection) -> Value {
+    let mut value = own_json(name, collection);
+    if !collection.has_vectors() {
+        let vectors = collection.spaces().filter_map(|space| {
+            let vector = space.space_name()?;
+            Some((vector.to_string(), own_json(name, space)))
+        });
+        value["vectors"] = Value::Object(vectors.collect());
+        for of_vectors in ["metric", "dim", "graph", "calibration"] {
+            value[of_vectors] = Value::Null;
+        }
+    }
+    value
+}
+
+/// What is to be told of a collection, or of one of its vectors.
+fn own_json(name: &str, collection: &Collection) -> Value {
     let snapshot = collection.snapshot();
     let config = snapshot.config();
     let gallery = snapshot.gallery();
@@ -161,6 +181,18 @@ fn correction_json(correction: &Correction) -> Value {
 }
 
 fn describe(name: &str, collection: &Collection) -> String {
+    if collection.has_vectors() {
+        return describe_own(name, collection);
+    }
+    let spaces = collection.spaces().filter_map(|space| {
+        let vector = space.space_name()?;
+        Some(describe_own(&format!("{name}, vector {vector}"), space))
+    });
+    let points = format!("collection {name}\n  points      {}\n", collection.snapshot().len());
+    std::iter::once(points).chain(spaces).collect::<Vec<_>>().join("\n")
+}
+
+fn describe_own(name: &str, collection: &Collection) -> String {
     let snapshot = collection.snapshot();
     let (config, gallery) = (snapshot.config(), snapshot.gallery());
     let graph = match gallery.graph_nodes {

@@ -9,7 +9,7 @@ use crate::cli::Live;
 
 /// Shows, sets or ends the policy by which queries are kept.
 pub(crate) fn run(context: &Context, command: &Live) -> anyhow::Result<Outcome> {
-    let collection = context.collection(&command.collection)?;
+    let collection = context.space(&command.collection)?;
     if command.off {
         collection.set_live_bank(None)?;
     } else if let Some(bank) = &command.bank {

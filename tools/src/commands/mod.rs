@@ -48,6 +48,8 @@ pub(crate) struct Context {
     pub catalogue: Arc<Catalogue>,
     /// Where results go.
     pub output: Output,
+    /// The vector that is meant, in collections with named ones.
+    pub using: Option<String>,
 }
 
 /// How a command ended, when it did not fail.
@@ -66,7 +68,8 @@ pub(crate) enum Outcome {
 impl Context {
     /// The same, with results going elsewhere.
     pub(crate) fn with_output(&self, output: Output) -> Context {
-        Context { settings: self.settings.clone(), catalogue: Arc::clone(&self.catalogue), output }
+        let (catalogue, using) = (Arc::clone(&self.catalogue), self.using.clone());
+        Context { settings: self.settings.clone(), catalogue, output, using }
     }
 
     /// The collection of this name, or of this alias. One that is damaged is told with what helps it.
@@ -75,6 +78,16 @@ impl Context {
         self.catalogue.get(&name).map_err(|error| {
             let is_damage = matches!(&error, CatalogueError::Open(open) if open.is_damage());
             if is_damage { anyhow::anyhow!("{error}\n{}", self.remedy(&name)) } else { error.into() }
+        })
+    }
+
+    /// The vector of a collection that is meant: the one without a name, or the one that `--using` names.
+    pub(crate) fn space(&self, name: &str) -> anyhow::Result<Arc<Collection>> {
+        let space = self.collection(name)?.space(self.using.as_deref());
+        space.map_err(|error| match &self.using {
+            Some(_) => anyhow::anyhow!("--using: {error}"),
+            None if error.found.is_empty() => error.into(),
+            None => anyhow::anyhow!("{error}: name one by --using"),
         })
     }
 

@@ -17,7 +17,7 @@ use crate::load::BATCH_ROWS;
 /// Makes the copy. Queries are asked of it as of the source.
 pub(crate) fn run(context: &Context, command: &cli::Rewrite) -> anyhow::Result<Outcome> {
     let method: Rewrite = command.method.parse()?;
-    let snapshot = context.collection(&command.collection)?.snapshot();
+    let snapshot = context.space(&command.collection)?.snapshot();
     if snapshot.config().metric != Metric::Cosine {
         bail!(
             "{method} gives vectors of length one: wanted a cosine collection, found {}",
@@ -97,6 +97,7 @@ impl<'a> Source<'a> {
             let point = |(point, vector): (dehub_index::Point, Vec<f32>)| PointInput {
                 id: point.id,
                 vector,
+                named: Vec::new(),
                 payload: point.payload,
                 text: point.text,
             };

@@ -23,7 +23,7 @@ const TEXT_CHARS_MAX: usize = 60;
 
 /// Finds the points nearest to a vector.
 pub(crate) fn run(context: &Context, command: &cli::Search) -> anyhow::Result<Outcome> {
-    let collection = context.collection(&command.collection)?;
+    let collection = context.space(&command.collection)?;
     let snapshot = collection.snapshot();
     let query = Query { source: source(command)?, settings: settings(command)? };
     if query.settings.ranking == Ranking::Raw && (command.alpha - 1.0).abs() > 0.0 {

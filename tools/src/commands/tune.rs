@@ -19,7 +19,7 @@ use crate::load;
 /// Chooses a correction, says why, and installs it if that was asked for.
 pub(crate) fn run(context: &Context, command: &Tune) -> anyhow::Result<Outcome> {
     let install: Option<Name> = command.install.as_deref().map(str::parse).transpose()?;
-    let collection = context.collection(&command.collection)?;
+    let collection = context.space(&command.collection)?;
     let options = options(&command.trial);
     let tuned = match &command.pairs {
         Some(pairs) => by_pairs(context, command, &collection, pairs, &options)?,

@@ -54,7 +54,9 @@ fn verify(context: &Context, name: Name, rebuild: bool) -> anyhow::Result<Verifi
     };
     let report = check(context, &name, &collection);
     let is_tended = !report.is_calibration_due && !collection.is_graph_due();
-    let has_work = !report.is_whole() || report.orphans.records > 0 || !is_tended;
+    let has_orphans = |report: &VerifyReport| report.orphans.records > 0;
+    let has_orphans = has_orphans(&report) || report.spaces.values().any(has_orphans);
+    let has_work = !report.is_whole() || has_orphans || !is_tended;
     let rebuilt = if rebuild && has_work {
         let bar = context.output.progress("deriving again", None);
         let rebuilt = collection.rebuild(&report);
@@ -116,14 +118,19 @@ fn report_json(report: &VerifyReport) -> Value {
             "first": check.first.iter().map(difference).collect::<Vec<_>>(),
         })
     };
-    json!({
+    let mut value = json!({
         "sequence": report.sequence,
         "differences": report.differences(),
         "checks": report.checks.iter().map(check).collect::<Vec<_>>(),
         "orphans": { "records": report.orphans.records, "bytes": report.orphans.bytes },
         "set_aside": report.set_aside,
         "calibration_due": report.is_calibration_due,
-    })
+    });
+    if !report.spaces.is_empty() {
+        let space = |(name, report): (&Name, &VerifyReport)| (name.to_string(), report_json(report));
+        value["vectors"] = Value::Object(report.spaces.iter().map(space).collect());
+    }
+    value
 }
 
 fn describe(context: &Context, verified: &Verified) -> String {
@@ -174,6 +181,9 @@ fn describe_report(report: &VerifyReport) -> String {
     }
     if report.is_calibration_due {
         text += "\nsearches are to be calibrated again";
+    }
+    for (name, report) in &report.spaces {
+        text += &format!("\n\nvector {name}\n{}", describe_report(report));
     }
     text
 }

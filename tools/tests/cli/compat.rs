@@ -132,7 +132,7 @@ fn served_points(snapshot: &Snapshot) -> Vec<PointInput> {
     let points = snapshot.points(&rows).expect("every row has a record");
     let point = |(&row, point): (&u32, dehub_index::Point)| {
         let vector = snapshot.vector(row).to_vec();
-        PointInput { id: point.id, vector, payload: point.payload, text: point.text }
+        PointInput { id: point.id, vector, named: Vec::new(), payload: point.payload, text: point.text }
     };
     rows.iter().zip(points).map(point).collect()
 }
@@ -231,11 +231,11 @@ fn info_names_the_format_and_the_versions_that_wrote_it() {
     let version = env!("CARGO_PKG_VERSION");
     let opened = dehub.ok(&["info", "kept"]).stdout;
     assert!(
-        opened.contains(&format!("format      3, made by dehub 0.1.0, written by {version}")),
+        opened.contains(&format!("format      4, made by dehub 0.1.0, written by {version}")),
         "{opened}"
     );
     let info = dehub.json(&["info", "kept"]);
-    assert_eq!(info["format"], json!({"number": 3, "made_by": "0.1.0", "written_by": version}));
+    assert_eq!(info["format"], json!({"number": 4, "made_by": "0.1.0", "written_by": version}));
 }
 
 #[test]

@@ -11,6 +11,7 @@ mod fitting;
 mod freezing;
 mod live;
 mod mending;
+mod named;
 mod observing;
 mod operating;
 mod preparing;

@@ -161,7 +161,13 @@ fn entries(numbers: &mut Numbers, number: u64) -> Operation {
 
 fn point((&id, (vector, number)): (&u64, &(Vec<f32>, u64))) -> PointInput {
     let payload = Payload::parse(&format!("{{\"number\":{number}}}")).expect("an object");
-    PointInput { id: PointId::Number(id), vector: vector.clone(), payload: Some(payload), text: None }
+    PointInput {
+        id: PointId::Number(id),
+        vector: vector.clone(),
+        named: Vec::new(),
+        payload: Some(payload),
+        text: None,
+    }
 }
 
 fn ids(ids: &[u64]) -> Vec<PointId> {

@@ -9,6 +9,7 @@ mod faults;
 mod memory;
 mod model;
 mod opening;
+mod parts;
 mod reading;
 mod support;
 mod torn;

@@ -1,0 +1,219 @@
+//! Vectors of points: one without a name, or some under names; as bodies give them, as answers show them, and changed
+//! without the rest of a point.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use actix_web::HttpResponse;
+use dehub_index::{Name, NamedVector, Snapshot, UnknownSpace, VectorsInput, WriteError};
+use serde::Serialize;
+use serde_json::Value;
+
+use crate::call::Call;
+use crate::decode::{self, Fields, Place};
+use crate::errors::{self, EMPTY_BATCH, Written};
+use crate::points::{self, WriteReply, or_null, same_length};
+use crate::problem::Problem;
+
+/// The vectors of one point as a body gives them.
+#[derive(Debug, Default, PartialEq)]
+pub(crate) struct Given {
+    pub(crate) unnamed: Vec<f32>,
+    pub(crate) named: Vec<NamedVector>,
+}
+
+/// The vectors of a point in an answer, as stored: of length one under cosine.
+#[derive(Debug, Serialize, PartialEq)]
+#[serde(untagged)]
+pub(crate) enum VectorReply {
+    Unnamed(Vec<f32>),
+    /// Those that the point has, of those asked for.
+    Named(BTreeMap<String, Vec<f32>>),
+}
+
+/// Which vectors of a point to answer with.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum VectorSelector {
+    Nothing,
+    Everything,
+    Named(Vec<String>),
+}
+
+impl VectorSelector {
+    /// Reads `true`, `false` or a list of names.
+    pub(crate) fn read(value: Value, place: Place<'_>) -> Result<VectorSelector, Problem> {
+        match value {
+            Value::Bool(true) => Ok(VectorSelector::Everything),
+            Value::Bool(false) => Ok(VectorSelector::Nothing),
+            Value::Array(_) => decode::list(value, place, decode::string).map(VectorSelector::Named),
+            Value::Null | Value::Number(_) | Value::String(_) | Value::Object(_) => {
+                Err(decode::wrong(place, &value, "true, false or a list of names of vectors"))
+            }
+        }
+    }
+
+    /// The vectors of a row, from the state of the collection.
+    pub(crate) fn of(&self, snapshot: &Snapshot, row: u32) -> Result<Option<VectorReply>, Problem> {
+        let is_asked = |name: &str| match self {
+            VectorSelector::Nothing => false,
+            VectorSelector::Everything => true,
+            VectorSelector::Named(names) => names.iter().any(|own| own == name),
+        };
+        if let VectorSelector::Named(names) = self {
+            let is_known = |name: &str| match snapshot.has_vectors() {
+                true => name.is_empty(),
+                false => snapshot.spaces().any(|(own, _)| own.as_str() == name),
+            };
+            if let Some(unknown) = names.iter().find(|name| !is_known(name)) {
+                let found = snapshot.spaces().map(|(name, _)| name.clone()).collect();
+                let unknown = UnknownSpace { asked: Some(unknown.clone()), found };
+                return Err(errors::space(&unknown).at("/with_vector"));
+            }
+        }
+        if snapshot.has_vectors() {
+            return Ok(is_asked("").then(|| VectorReply::Unnamed(snapshot.vector(row).to_vec())));
+        }
+        if *self == VectorSelector::Nothing {
+            return Ok(None);
+        }
+        let asked = snapshot.spaces().filter(|(name, space)| is_asked(name.as_str()) && space.is_live(row));
+        let vector = |(name, space): (&Name, &Arc<Snapshot>)| (name.to_string(), space.vector(row).to_vec());
+        Ok(Some(VectorReply::Named(asked.map(vector).collect())))
+    }
+}
+
+/// Reads the vectors of a point: a list of numbers, or lists under names, of which the empty one is no name.
+pub(crate) fn given(value: Value, place: Place<'_>) -> Result<Given, Problem> {
+    match value {
+        Value::Object(map) => {
+            let mut given = Given::default();
+            for (name, value) in map {
+                let vector = decode::vector(value, place.field(&name))?;
+                if name.is_empty() {
+                    given.unnamed = vector;
+                } else {
+                    given.named.push(NamedVector { name: vector_name(&name, place)?, vector });
+                }
+            }
+            Ok(given)
+        }
+        Value::Array(_) => Ok(Given { unnamed: decode::vector(value, place)?, named: Vec::new() }),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {
+            let wanted = "a vector (an array of numbers), or an object of vectors under their names";
+            Err(decode::wrong(place, &value, wanted))
+        }
+    }
+}
+
+/// Reads the vectors of many points: a list of vectors, or such lists under names, in which `null` stands for none.
+pub(crate) fn given_lists(value: Value, wanted: usize, place: Place<'_>) -> Result<Vec<Given>, Problem> {
+    let Value::Object(map) = value else {
+        let vectors = same_length(decode::list(value, place, decode::vector)?, wanted, place)?;
+        return Ok(vectors.into_iter().map(|unnamed| Given { unnamed, named: Vec::new() }).collect());
+    };
+    let mut points: Vec<Given> = (0..wanted).map(|_| Given::default()).collect();
+    for (name, value) in map {
+        let place_of_list = place.field(&name);
+        let list = decode::list(value, place_of_list, or_null(decode::vector))?;
+        let list = same_length(list, wanted, place_of_list)?;
+        let own = if name.is_empty() { None } else { Some(vector_name(&name, place)?) };
+        for (point, vector) in points.iter_mut().zip(list) {
+            match (&own, vector) {
+                (_, None) => {}
+                (None, Some(vector)) => point.unnamed = vector,
+                (Some(name), Some(vector)) => point.named.push(NamedVector { name: name.clone(), vector }),
+            }
+        }
+    }
+    Ok(points)
+}
+
+fn vector_name(name: &str, place: Place<'_>) -> Result<Name, Problem> {
+    decode::name(Value::String(name.to_owned()), place.field(name))
+}
+
+/// `PUT /collections/{collection}/points/vectors`: gives points some of their vectors anew.
+pub(crate) async fn update(call: Call) -> HttpResponse {
+    call.answer_body(&["wait"], |task, body| {
+        let collection = task.collection()?;
+        let mut fields = Fields::new(body, Place::Body)?;
+        let inputs = fields.required("points", |value, place| {
+            let inputs = decode::list(value, place, |value, place| {
+                let mut fields = Fields::new(value, place)?;
+                let id = fields.required("id", decode::id)?;
+                let Given { unnamed, named } = fields.required("vector", given)?;
+                fields.finish()?;
+                Ok(VectorsInput { id, vector: unnamed, named })
+            })?;
+            points::not_empty(inputs, place)
+        })?;
+        fields.finish()?;
+        let done = collection.update_vectors(&inputs);
+        let receipt = done.map_err(|error| errors::write(&error, &Written::Points))?;
+        task.build_graph_if_due(&collection)?;
+        task.reply(&WriteReply::upserted(&receipt))
+    })
+    .await
+}
+
+/// `POST /collections/{collection}/points/vectors/delete`: takes vectors of some names from points.
+pub(crate) async fn delete(call: Call) -> HttpResponse {
+    call.answer_body(&["wait"], |task, body| {
+        let collection = task.collection()?;
+        let mut fields = Fields::new(body, Place::Body)?;
+        let ids = fields.required("points", points::ids)?;
+        let names = fields.required("vector", |value, place| {
+            let names = decode::list(value, place, decode::name)?;
+            if names.is_empty() {
+                let detail = format!("`{place}` is empty, wanted at least one name of a vector");
+                return Err(Problem::new(EMPTY_BATCH, detail).at(place));
+            }
+            Ok(names)
+        })?;
+        fields.finish()?;
+        let done = collection.delete_vectors(&ids, &names);
+        let receipt = done.map_err(|error| {
+            let problem = errors::write(&error, &Written::Ids);
+            if matches!(error, WriteError::Space(_)) { problem.at("/vector") } else { problem }
+        })?;
+        task.build_graph_if_due(&collection)?;
+        task.reply(&WriteReply::upserted(&receipt))
+    })
+    .await
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn vectors_are_read_with_and_without_names() {
+        let named = |name: &str, vector: &[f32]| NamedVector {
+            name: name.parse().expect("a good name"),
+            vector: vector.to_vec(),
+        };
+        let read = |value| {
+            given(value, Place::Body).map_err(|problem| problem.to_value()["errors"][0]["pointer"].clone())
+        };
+        assert_eq!(read(json!([1, 2])), Ok(Given { unnamed: vec![1.0, 2.0], named: vec![] }));
+        let both = json!({"image": [1], "text": [2, 3]});
+        let wanted = vec![named("image", &[1.0]), named("text", &[2.0, 3.0])];
+        assert_eq!(read(both), Ok(Given { unnamed: vec![], named: wanted }));
+        assert_eq!(read(json!({})), Ok(Given::default()));
+        assert_eq!(read(json!({"": [4]})), Ok(Given { unnamed: vec![4.0], named: vec![] }));
+        assert_eq!(read(json!({"image": [1, "x"]})), Err(json!("/image/1")));
+        assert_eq!(read(json!({"a b": [1]})), Err(json!("/a b")));
+        assert_eq!(read(json!(7)), Err(json!("")));
+    }
+
+    #[test]
+    fn lists_of_vectors_leave_out_what_is_null() {
+        let lists = json!({"image": [[1], null], "text": [null, null]});
+        let points = given_lists(lists, 2, Place::Body).unwrap_or_default();
+        assert_eq!(points.iter().map(|point| point.named.len()).collect::<Vec<_>>(), [1, 0]);
+        let short = given_lists(json!({"image": [[1]]}), 2, Place::Body).expect_err("one is missing");
+        assert_eq!(short.to_value()["errors"][0]["pointer"], json!("/image"));
+    }
+}
