@@ -10,8 +10,32 @@ use std::process::{Child, Command, Stdio};
 use serde_json::Value;
 
 /// The sections of `compare.py` that the server passes.
-const SECTIONS: &[&str] =
-    &["connecting", "collections", "settings", "errors", "writing", "uploading", "aliases", "snapshots"];
+const SECTIONS: &[&str] = &[
+    "connecting",
+    "collections",
+    "settings",
+    "errors",
+    "writing",
+    "uploading",
+    "aliases",
+    "snapshots",
+    "scrolling",
+    "filtering",
+    "deleting_by_filter",
+    "payloads",
+    "indexes",
+    "facets",
+    "querying",
+    "empty",
+    "batches",
+    "groups",
+    "fusion",
+    "recommending",
+    "discovering",
+    "ordering",
+    "search_paths",
+    "asking_an_alias",
+];
 
 /// A server in a process of its own, killed when the test is done with it.
 struct Server {

@@ -174,7 +174,7 @@ fn banks_and_points_are_queries_and_large_work_is_a_job() {
         (json!({"queries": [[1, 0, 0, 0, 0, 0]], "bank": "queries"}), "invalid_value", "/bank"),
         (json!({"corrections": ["no"]}), "unknown_correction", "/corrections"),
         (json!({"searches": [{"hnsw_ef": 0}]}), "invalid_effort", "/searches"),
-        (json!({"searches": [{"exact": true, "hnsw_ef": 5}]}), "invalid_value", "/searches/0/hnsw_ef"),
+        (json!({"searches": [{"hnsw_ef": 5, "recall": 0.9}]}), "invalid_value", "/searches/0/recall"),
         (json!({"qrels": {"a": {"1": 1}}}), "missing_field", "/queries"),
         (json!({"measures": ["R@1"]}), "missing_field", "/qrels"),
         (json!({"queries": [[1, 0, 0, 0, 0, 0]], "qrels": {"0": {"1": -1}}}), "invalid_value", "/qrels/0/1"),
@@ -227,7 +227,7 @@ fn neighbours_come_with_what_makes_the_point_a_hub() {
         ("points/7/neighbours?correction=no", 422, "unknown_correction"),
         ("points/7/neighbours?alpha=0.5", 422, "invalid_value"),
         ("points/7/neighbours?correction=is&alpha=101", 422, "invalid_value"),
-        ("points/7/neighbours?timeout=0.000000001", 408, "search_timeout"),
+        ("points/7/neighbours?timeout=0.000000001", 503, "overloaded"),
         ("points/7/neighbours?exact=yes", 422, "invalid_value"),
         ("points/7/neighbours?metric=Dot", 422, "unknown_parameter"),
     ] {

@@ -62,7 +62,7 @@ fn every_kind_of_query_answers_with_points_that_a_client_of_qdrant_can_read() {
         (json!({"limit": 2, "offset": 3}), json!([3, 4])),
         (
             json!({"query": {"fusion": "rrf"}, "prefetch": [{"query": 0, "limit": 2}, {"query": 2, "limit": 3}], "limit": 2}),
-            json!([1, 3]),
+            json!([1, 2]),
         ),
         (json!({"query": [0, 1], "prefetch": {"query": [1, 0], "limit": 3}}), json!([2, 1, 0])),
         (
