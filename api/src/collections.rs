@@ -10,6 +10,7 @@ use dehub_index::{
 use dehub_vector::Metric;
 use serde::Serialize;
 use serde_json::Value;
+use utoipa::ToSchema;
 
 use crate::banks::BankReply;
 use crate::calibration::calibration_value;
@@ -25,23 +26,27 @@ use crate::quarantine::QuarantineReply;
 use crate::settings::{self, GraphSettings};
 use crate::writer::WriterReply;
 
-#[derive(Serialize)]
-struct Listed {
+#[derive(Serialize, ToSchema)]
+#[schema(as = CollectionList)]
+pub(crate) struct Listed {
     collections: Vec<Named>,
 }
 
-#[derive(Serialize)]
+#[derive(Serialize, ToSchema)]
+#[schema(as = CollectionName)]
 struct Named {
     name: String,
 }
 
-#[derive(Serialize)]
-struct Exists {
+#[derive(Serialize, ToSchema)]
+#[schema(as = CollectionExists)]
+pub(crate) struct Exists {
     exists: bool,
 }
 
-#[derive(Serialize)]
-struct Described {
+#[derive(Serialize, ToSchema)]
+#[schema(as = Collection)]
+pub(crate) struct Described {
     /// `green`; `yellow` while points are being frozen, or will be; `red` if writes are refused.
     status: &'static str,
     optimizer_status: OptimizerStatus,
@@ -69,7 +74,8 @@ struct Described {
 }
 
 /// In what format the collection is stored, and the versions of dehub that made it and wrote it last.
-#[derive(Serialize)]
+#[derive(Serialize, ToSchema)]
+#[schema(as = Format)]
 struct FormatReply {
     number: u32,
     made_by: String,
@@ -84,14 +90,15 @@ impl FormatReply {
 }
 
 /// What keeps points from being frozen, if anything does.
-#[derive(Serialize)]
+#[derive(Serialize, ToSchema)]
 #[serde(rename_all = "lowercase")]
 enum OptimizerStatus {
     Ok,
     Error(String),
 }
 
-#[derive(Serialize)]
+#[derive(Serialize, ToSchema)]
+#[schema(as = CollectionConfig)]
 struct ConfigReply {
     params: ParamsReply,
     hnsw_config: GraphConfigReply,
@@ -100,7 +107,8 @@ struct ConfigReply {
     quantization_config: Option<QuantizationReply>,
 }
 
-#[derive(Serialize)]
+#[derive(Serialize, ToSchema)]
+#[schema(as = CollectionParams)]
 struct ParamsReply {
     vectors: VectorsReply,
     shard_number: u32,
@@ -110,7 +118,8 @@ struct ParamsReply {
 }
 
 /// What Qdrant calls the optimizer freezes points into segments of the graph.
-#[derive(Serialize)]
+#[derive(Serialize, ToSchema)]
+#[schema(as = OptimizerConfig)]
 struct OptimizerConfigReply {
     /// A segment with a larger part of deleted points is frozen anew.
     deleted_threshold: f32,
@@ -124,23 +133,27 @@ struct OptimizerConfigReply {
     flush_interval_sec: u64,
 }
 
-#[derive(Serialize)]
+#[derive(Serialize, ToSchema)]
+#[schema(as = QuantizationConfig)]
 struct QuantizationReply {
     scalar: ScalarReply,
 }
 
-#[derive(Serialize)]
+#[derive(Serialize, ToSchema)]
+#[schema(as = ScalarQuantization)]
 struct ScalarReply {
     r#type: &'static str,
 }
 
-#[derive(Serialize)]
+#[derive(Serialize, ToSchema)]
+#[schema(as = Vectors)]
 struct VectorsReply {
     size: usize,
     distance: &'static str,
 }
 
-#[derive(Serialize)]
+#[derive(Serialize, ToSchema)]
+#[schema(as = GraphConfig)]
 struct GraphConfigReply {
     m: usize,
     ef_construct: usize,
@@ -154,7 +167,8 @@ struct GraphConfigReply {
     quantization: &'static str,
 }
 
-#[derive(Serialize)]
+#[derive(Serialize, ToSchema)]
+#[schema(as = Graph)]
 struct GraphReply {
     /// Nodes of the graph, if there is one; points with equal vectors share a node.
     nodes: Option<usize>,
@@ -164,10 +178,12 @@ struct GraphReply {
     due: bool,
     segments: Vec<SegmentReply>,
     /// What searches were measured to find and to cost; `null` if they were not.
+    #[schema(value_type = Option<Object>)]
     calibration: Option<Value>,
 }
 
-#[derive(Serialize)]
+#[derive(Serialize, ToSchema)]
+#[schema(as = Segment)]
 struct SegmentReply {
     nodes: usize,
     points: usize,

@@ -5,10 +5,12 @@ use dehub_index::Snapshot;
 use dehub_query::{HubnessRow, Ranking};
 use dehub_vector::PointId;
 use serde::Serialize;
+use utoipa::ToSchema;
 
 use crate::banks;
 use crate::call::{Call, Task};
 use crate::errors;
+use crate::openapi::Id;
 use crate::problem::Problem;
 
 /// Neighbours counted unless `k` says otherwise; all points if they are fewer.
@@ -24,8 +26,9 @@ const TOP_MAX: usize = 10_000;
 /// and ten thousand measure a skewness to its second digit.
 const QUERIES_MAX: usize = 10_000;
 
-#[derive(Serialize)]
-struct Measured {
+#[derive(Serialize, ToSchema)]
+#[schema(as = Hubness)]
+pub(crate) struct Measured {
     bank: String,
     kind: &'static str,
     /// Entries of the bank that were asked.
@@ -39,7 +42,8 @@ struct Measured {
     sequence: u64,
 }
 
-#[derive(Serialize)]
+#[derive(Serialize, ToSchema)]
+#[schema(as = HubnessOfRanking)]
 struct RowReply {
     label: String,
     skewness: f64,
@@ -52,8 +56,10 @@ struct RowReply {
     hubs: Vec<HubReply>,
 }
 
-#[derive(Serialize)]
+#[derive(Serialize, ToSchema)]
+#[schema(as = Hub)]
 struct HubReply {
+    #[schema(value_type = Id)]
     id: PointId,
     /// The queries that find it among their best `k`.
     count: u32,

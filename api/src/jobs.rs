@@ -9,6 +9,7 @@ use actix_web::HttpResponse;
 use dehub_index::{Collection, FitProgress, Name, WriteError};
 use serde::Serialize;
 use serde_json::Value;
+use utoipa::ToSchema;
 
 use crate::call::{Answer, Call};
 use crate::edge::Open;
@@ -33,8 +34,9 @@ pub(crate) struct Purpose {
     pub(crate) name: Name,
 }
 
-#[derive(Debug, Clone, Copy, Serialize)]
+#[derive(Debug, Clone, Copy, Serialize, ToSchema)]
 #[serde(rename_all = "lowercase")]
+#[schema(as = JobKind)]
 pub(crate) enum Kind {
     Fit,
     Absorb,
@@ -226,8 +228,9 @@ fn now() -> f64 {
 }
 
 /// A job in an answer.
-#[derive(Serialize)]
-struct JobReply {
+#[derive(Serialize, ToSchema)]
+#[schema(as = Job)]
+pub(crate) struct JobReply {
     job: u64,
     kind: Kind,
     collection: String,
@@ -240,7 +243,9 @@ struct JobReply {
     /// Seconds since 1970.
     started: f64,
     ended: Option<f64>,
+    #[schema(value_type = Value)]
     result: Option<Value>,
+    #[schema(value_type = Value)]
     problem: Option<Value>,
 }
 
@@ -269,8 +274,9 @@ impl JobReply {
     }
 }
 
-#[derive(Serialize)]
-struct Listed {
+#[derive(Serialize, ToSchema)]
+#[schema(as = JobList)]
+pub(crate) struct Listed {
     jobs: Vec<JobReply>,
 }
 

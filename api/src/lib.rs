@@ -53,6 +53,7 @@ mod metrics;
 mod missing;
 mod multipart;
 mod observe;
+mod openapi;
 mod parameters;
 mod payload_indexes;
 mod payloads;
@@ -82,6 +83,7 @@ pub use backups::{BackupFault, back_up, backup_value, restore_from, restored_val
 pub use calibration::calibration_value;
 pub use interrupt::when_interrupted;
 pub use keys::{Grant, Key, KeyError, Rights};
+pub use openapi::openapi;
 pub use rates::{BODY_TIMEOUT, RateLimit};
 pub use routes::{Access, Listed, list as routes};
 pub use server::{BODY_LIMIT_BYTES, PORT, ServeError, Server, ServerConfig, StopHandle};

@@ -14,8 +14,8 @@ use crate::problem::Problem;
 use crate::routes::Access::{Manage, Public, Read, Write};
 use crate::{
     aliases, backups, banks, collections, corrections, defaults, facets, health, hubness, jobs, live,
-    metrics, missing, payload_indexes, payloads, points, quarantine, queries, scroll, service, snapshots,
-    updates,
+    metrics, missing, openapi, payload_indexes, payloads, points, quarantine, queries, scroll, service,
+    snapshots, updates,
 };
 
 /// Who may ask.
@@ -122,6 +122,10 @@ fn general() -> Vec<Path> {
         path("/livez", [get(Public, health::alive)]),
         path("/readyz", [get(Public, health::ready)]),
         path("/metrics", [get(Read, metrics::metrics)]),
+        path("/openapi.json", [get(Public, openapi::serve)]),
+        path("/docs", [get(Public, openapi::to_pages)]),
+        path("/docs/", [get(Public, openapi::page)]),
+        path("/docs/{file}", [get(Public, openapi::page)]),
         path("/collections", [get(Read, collections::list)]),
         path(
             "/collections/{collection}",

@@ -88,6 +88,8 @@ pub(crate) enum Command {
     Serve(Serve),
     /// Ask the server of the settings whether it lives.
     Ping(Ping),
+    /// Print the OpenAPI document of the HTTP interface.
+    Openapi,
     /// Make API keys.
     Key(KeyArgs),
     /// Show the whole road on the bundled WordNet data.
