@@ -198,9 +198,15 @@ fn amended(document: OpenApi) -> Value {
         let null = json!({ "type": "null", "description": "There are no shards." });
         schemas[name]["properties"]["shard_key"] = null;
     }
-    let least_flag = json!({ "type": ["boolean", "null"], "enum": [false, null],
+    // The derive takes an empty name for none.
+    if let Some(vectors) = schemas["VectorsDiff"]["properties"].as_object_mut()
+        && let Some(unnamed) = vectors.shift_remove("unnamed")
+    {
+        vectors.insert(String::new(), unnamed);
+    }
+    let only_false = json!({ "type": ["boolean", "null"], "enum": [false, null],
         "description": "Points in no graph are scanned, never left out." });
-    schemas["SearchParams"]["properties"]["indexed_only"] = least_flag;
+    schemas["SearchParams"]["properties"]["indexed_only"] = only_false;
     for (name, least, most) in [
         ("QueryOfKind", 1, Some(1)),
         ("Match", 1, Some(1)),
@@ -227,3 +233,58 @@ const SEARCHES: [&str; 8] = [
     "SearchGroups",
     "SearchRequest",
 ];
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::operation::Operation;
+    use super::*;
+
+    /// The document that is kept with the sources.
+    const KEPT: &str = include_str!("../../openapi.json");
+
+    #[test]
+    fn the_document_that_is_kept_is_the_one_that_is_served() {
+        assert!(openapi() == KEPT, "renew it: cargo run --release --bin dehub openapi > api/openapi.json");
+    }
+
+    #[test]
+    fn every_route_is_documented_and_nothing_else() {
+        let mut routes: Vec<_> = routes::list().into_iter().map(|it| (it.pattern, it.method)).collect();
+        let of = |it: Operation| (it.pattern, name_of(&it.method).to_owned());
+        let mut documented: Vec<_> = paths::all().into_iter().map(of).collect();
+        routes.sort();
+        documented.sort();
+        assert_eq!(routes, documented);
+    }
+
+    #[test]
+    fn a_name_is_that_of_one_schema() {
+        let mut known: BTreeMap<String, Value> = BTreeMap::new();
+        for operation in paths::all() {
+            for (name, schema) in operation.taken.into_iter().chain(operation.given) {
+                let schema = json!(schema);
+                let first = known.entry(name.clone()).or_insert_with(|| schema.clone());
+                assert_eq!(*first, schema, "{name}");
+            }
+        }
+    }
+
+    #[test]
+    fn an_operation_has_one_id_and_a_known_tag() {
+        let document = amended(document());
+        let mut ids = Vec::new();
+        for item in document["paths"].as_object().expect("paths").values() {
+            for operation in item.as_object().expect("operations").values() {
+                let tag = operation["tags"][0].as_str().expect("a tag");
+                assert!(TAGS.iter().any(|(known, _)| *known == tag), "{tag}");
+                ids.push(operation["operationId"].as_str().expect("an id").to_owned());
+            }
+        }
+        let count = ids.len();
+        ids.sort_unstable();
+        ids.dedup();
+        assert_eq!(ids.len(), count);
+    }
+}

@@ -116,7 +116,6 @@ pub(crate) struct CollectionParamsDiff {}
 /// Settings of the vector without a name, which cannot be chosen.
 #[derive(ToSchema)]
 pub(crate) struct VectorsDiff {
-    #[schema(rename = "")]
     unnamed: Option<VectorDiff>,
 }
 

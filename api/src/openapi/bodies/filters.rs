@@ -84,15 +84,15 @@ union! {
 /// Bounds of numbers, or of moments.
 #[derive(ToSchema)]
 pub(crate) struct Range {
-    gt: Option<Bound>,
-    gte: Option<Bound>,
-    lt: Option<Bound>,
-    lte: Option<Bound>,
+    gt: Option<RangeBound>,
+    gte: Option<RangeBound>,
+    lt: Option<RangeBound>,
+    lte: Option<RangeBound>,
 }
 
 union! {
     /// A number, or a date and time; the bounds of a range are of one kind.
-    Bound => number(), one::<DateTime>()
+    RangeBound => number(), one::<DateTime>()
 }
 
 /// A date and time, such as `2024-06-15T12:00:00Z`.
