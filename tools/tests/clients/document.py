@@ -1,6 +1,6 @@
 """Does what the OpenAPI document of a server says by example, and compares the answers with their schemas.
 
-    document.py URL
+    document.py URL DATA_DIRECTORY
 
 Every example is sent, in an order in which each can be done. Then each object of each example gets a field that is not
 known: the refusal lists the fields that the decoder knows, and they are those that the schema has.
@@ -159,7 +159,7 @@ class Story:
 
     def after_downloadSnapshot(self, _, response):
         self.archive = response.content
-        self.location = f"file:///snapshots/books/{self.names['snapshot']}"
+        self.location = f"file://{sys.argv[2]}/snapshots/books/{self.names['snapshot']}"
 
     def after_createBackup(self, answer, _):
         self.names["job"] = answer["result"]["job"]
@@ -170,6 +170,12 @@ class Story:
 
     def after_restoreBackup(self, answer, _):
         self.job(answer["result"]["job"])
+
+    def before_bankDrift(self):
+        """Few entries are compared with nothing."""
+        vectors = [[place * step % 8 / 8 - 0.4 for step in (1, 2, 3, 5)] for place in range(1, 65)]
+        for bank in ["queries", "recent"]:
+            self.do("PUT", f"/collections/books/banks/{bank}", kind="query", vectors=vectors)
 
     def before_releasePoints(self):
         self.do("PUT", "/collections/books/quarantine", correction="is", rate=0.999)
@@ -241,10 +247,10 @@ class Fields:
         problem = self.document.check(operation_id, response)
         assert problem.get("code") == "unknown_field", f"{operation_id} takes {changed}: {response.text}"
         wanted = problem["errors"][0]["wanted"]
-        known = set(wanted.split(", ")) if wanted else set()
+        known = set(wanted.split(", "))
         alike = list(self.names_at(schema, body, path))
         told = f"{operation_id} at {path}: the decoder knows {sorted(known)}, the schema {[sorted(it) for it in alike]}"
-        assert any(known == names for names in alike), told
+        assert any(known == (names or {""}) for names in alike), told
         self.objects += 1
 
 

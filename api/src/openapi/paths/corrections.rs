@@ -101,7 +101,7 @@ fn entries() -> Vec<Operation> {
             about("queryDrift", "Whether queries are like a bank"),
         )
         .timed()
-        .takes::<DriftQueries>([("two", json!({ "vectors": [[0.1, 0.2, 0.3, 0.4], [0.2, 0.2, 0.6, 0.1]] }))])
+        .takes::<DriftQueries>([("some", json!({ "vectors": spread(32) }))])
         .gives(one::<DriftReply>()),
     ]
 }
@@ -221,6 +221,12 @@ fn measured() -> Vec<Operation> {
             .gives(one::<HubnessReply>()),
         delete(live, about("resetLiveHubness", "Counts from 0 again")).timed().gives(boolean()),
     ]
+}
+
+/// Vectors in many directions.
+fn spread(count: u32) -> Vec<[f64; 4]> {
+    let vector = |turn: u32| [1, 2, 3, 5].map(|step| f64::from(turn * step % 8) / 8.0 - 0.4);
+    (1..=count).map(vector).collect()
 }
 
 fn text() -> Schema {
