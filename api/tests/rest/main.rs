@@ -12,6 +12,7 @@ mod hostile;
 mod jobs;
 mod life;
 mod live;
+mod openapi;
 mod payloads;
 mod qdrant;
 mod queries;
