@@ -222,8 +222,11 @@ impl Edge {
                     .map_err(|error| unfinished(&error, |error| errors::write(error, &Written::Path)))?;
                 Ok(corrections::fitted_value(&fitted))
             };
-            if let Err(problem) = self.start(purpose, collection, work) {
-                tracing::error!(collection = %name, ?problem, "a pending fit was not resumed");
+            match self.start(purpose.clone(), collection, work) {
+                Ok(job) => self.jobs.link(&purpose, job),
+                Err(problem) => {
+                    tracing::error!(collection = %name, ?problem, "a pending fit was not resumed");
+                }
             }
         }
     }

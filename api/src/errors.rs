@@ -11,6 +11,7 @@ use dehub_query::{BankKind, MethodError, QueryError, RequestError, TuneError};
 use dehub_vector::{PointId, VectorError};
 
 use crate::backups::BackupFault;
+use crate::decode::Place;
 use crate::problem::{Code, Problem};
 use crate::queries::Places;
 
@@ -31,6 +32,7 @@ pub(crate) const UNKNOWN_COLLECTION: Code = Code::new(404, "unknown_collection",
 pub(crate) const UNKNOWN_POINT: Code = Code::new(404, "unknown_point", "No such point");
 pub(crate) const UNKNOWN_BANK: Code = Code::new(404, "unknown_bank", "No such bank");
 pub(crate) const UNKNOWN_CORRECTION: Code = Code::new(404, "unknown_correction", "No such correction");
+pub(crate) const UNKNOWN_PRIOR: Code = Code::new(404, "unknown_prior", "No such prior");
 pub(crate) const UNKNOWN_JOB: Code = Code::new(404, "unknown_job", "No such job");
 pub(crate) const WRONG_METHOD: Code =
     Code::new(405, "wrong_method", "The path does not take this HTTP method");
@@ -112,9 +114,11 @@ const INVALID_CONFIG: Code = Code::new(422, "invalid_config", "No collection can
 pub(crate) const INVALID_LIMIT: Code = Code::new(422, "invalid_limit", "The limit is out of range");
 const INVALID_EFFORT: Code = Code::new(422, "invalid_effort", "The effort is out of range");
 pub(crate) const INVALID_WEIGHT: Code = Code::new(422, "invalid_weight", "The weight is out of range");
+const TOO_MANY_PRIORS: Code =
+    Code::new(422, "too_many_priors", "The collection has as many priors as it can");
 const INVALID_RECALL: Code = Code::new(422, "invalid_recall", "The recall is out of range");
 const INVALID_CANDIDATES: Code = Code::new(422, "invalid_candidates", "Too few candidates");
-const NO_POINTS: Code = Code::new(422, "no_points", "The collection has no points");
+pub(crate) const NO_POINTS: Code = Code::new(422, "no_points", "The collection has no points");
 
 const TOO_MANY_ALIASES: Code = Code::new(422, "too_many_aliases", "There would be too many aliases");
 
@@ -370,6 +374,14 @@ pub(crate) fn write(error: &WriteError, written: &Written<'_>) -> Problem {
             let pointer = written.correction().unwrap_or("/method");
             new(INVALID_METHOD).at(pointer).found(correction)
         }
+        WriteError::UnknownPrior { .. } => new(UNKNOWN_PRIOR),
+        WriteError::TooManyPriors => new(TOO_MANY_PRIORS),
+        WriteError::UnknownPoint { place, id } => {
+            new(UNKNOWN_POINT).unprocessable().at(written.id(*place)).found(id)
+        }
+        WriteError::PriorValue { place, found } => {
+            new(INVALID_VALUE).at(format_args!("/values/{place}")).found(found)
+        }
         WriteError::NotHeld { place, id } => new(NOT_HELD).unprocessable().at(written.id(*place)).found(id),
         WriteError::QueueFull { .. } => new(QUEUE_FULL).retry_after(RETRY_SECONDS),
         WriteError::WriterFailed { .. } => new(WRITER_FAILED).retry_after(RETRY_SECONDS),
@@ -413,8 +425,17 @@ fn query(error: &QueryError, places: &Places) -> Problem {
         QueryError::Candidates => new(INVALID_CANDIDATES).at(field("/params/candidates")).found(0),
         QueryError::Recall { found } => new(INVALID_RECALL).at(field("/params/recall")).found(found),
         QueryError::Weight { found } | QueryError::NoStrength { found, .. } => {
-            new(INVALID_WEIGHT).at(field("/hubness/weight")).found(found)
+            new(INVALID_WEIGHT).at(field("/hubness/alpha")).found(found)
         }
+        QueryError::UnknownPrior { prior, .. } => {
+            let pointer = field(&Place::Body.field("priors").field(prior).to_string());
+            new(UNKNOWN_PRIOR).unprocessable().at(pointer).found(prior)
+        }
+        QueryError::PriorWeight { prior, found } => {
+            let pointer = field(&Place::Body.field("priors").field(prior).to_string());
+            new(INVALID_WEIGHT).at(pointer).found(found)
+        }
+        QueryError::NoPriors { .. } => new(INVALID_VALUE).at(field("/priors")),
         QueryError::BatchTooLarge { found } => new(BATCH_TOO_LARGE).at("/searches").found(found),
         QueryError::TimeUp(TimeUp { limit }) => {
             new(SEARCH_TIMEOUT).in_parameter("timeout").found(limit.as_secs_f64())
@@ -457,6 +478,9 @@ pub(crate) fn hubness(error: &QueryError) -> Problem {
         | QueryError::Candidates
         | QueryError::Weight { .. }
         | QueryError::NoStrength { .. }
+        | QueryError::UnknownPrior { .. }
+        | QueryError::PriorWeight { .. }
+        | QueryError::NoPriors { .. }
         | QueryError::BatchTooLarge { .. }
         | QueryError::UnknownBank { .. }
         | QueryError::TooFewToCompare { .. }
@@ -490,6 +514,9 @@ pub(crate) fn drift(error: &QueryError, given: Option<&str>) -> Problem {
         | QueryError::Candidates
         | QueryError::Weight { .. }
         | QueryError::NoStrength { .. }
+        | QueryError::UnknownPrior { .. }
+        | QueryError::PriorWeight { .. }
+        | QueryError::NoPriors { .. }
         | QueryError::BatchTooLarge { .. }
         | QueryError::NoPoints
         | QueryError::NoQueries(_)
@@ -572,7 +599,7 @@ fn vector(error: &VectorError, detail: String, pointer: &str) -> Problem {
     }
 }
 
-fn by_blame(blame: Blame, detail: String) -> Problem {
+pub(crate) fn by_blame(blame: Blame, detail: String) -> Problem {
     match blame {
         Blame::Caller => Problem::new(WRITE_TOO_LARGE, detail),
         Blame::Environment => Problem::new(STORAGE, detail),

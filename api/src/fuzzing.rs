@@ -162,7 +162,12 @@ mod tests {
         gzip.write_all(b"some text that is packed, packed, packed").expect("packed");
         let point =
             r#"{"id":1,"vector":[1,0.5,-2e-3],"payload":{"a":["b",null,{"c":1.5}]},"text":"é\u00e9"}"#;
-        let query = r#"{"query":[1,2.5,3],"limit":3,"offset":1,"params":{"hnsw_ef":9},"with_payload":true,"filter":{"must":[{"has_id":[1,"a"]}]}}"#;
+        let filter = r#"{"must":[{"has_id":[1,"a"]}],"must_not":{"has_id":[2]}}"#;
+        let query = format!(
+            r#"{{"query":[1,2.5,3],"limit":3,"offset":1,"params":{{"hnsw_ef":9}},"with_payload":true,
+            "filter":{filter}}}"#
+        )
+        .replace('\n', " ");
         vec![
             ("collection", text(r#"{"vectors":{"size":3,"distance":"Cosine"},"hnsw_config":{"m":16}}"#)),
             ("points", text(&format!(r#"{{"points":[{point},{point}]}}"#))),
@@ -175,7 +180,7 @@ mod tests {
             ("correction", text(r#"{"method":"IS","parameters":{"beta":20},"query_bank":"b"}"#)),
             ("live", text(r#"{"bank":"b","capacity":100,"rate":0.5}"#)),
             ("rule", text(r#"{"correction":"is","rate":0.05}"#)),
-            ("query", text(query)),
+            ("query", text(&query)),
             (
                 "query",
                 text(
@@ -184,7 +189,7 @@ mod tests {
             ),
             ("search", text(r#"{"vector":[1,2,3],"limit":3}"#)),
             ("batch", text(&format!(r#"{{"searches":[{query},{query}]}}"#))),
-            ("filter", text(r#"{"must":[{"has_id":[1,"a"]}],"must_not":{"has_id":[2]}}"#)),
+            ("filter", text(filter)),
             ("lines", text(&format!("{point}\n\n{point}\r\n"))),
             ("query_lines", text(&format!("{query}\n{query}"))),
             ("id_lines", text("1\n\"two\"\n")),

@@ -1,7 +1,7 @@
 //! Hubness under the queries of a bank, before and after a correction.
 
 use actix_web::HttpResponse;
-use dehub_index::Snapshot;
+use dehub_index::{Correction, CorrectionInfo, Snapshot};
 use dehub_query::{HubnessRow, Ranking};
 use dehub_vector::PointId;
 use serde::Serialize;
@@ -26,6 +26,9 @@ const TOP_MAX: usize = 10_000;
 /// and ten thousand measure a skewness to its second digit.
 const QUERIES_MAX: usize = 10_000;
 
+/// The name that stands for every correction.
+const ALL: &str = "all";
+
 #[derive(Serialize, ToSchema)]
 #[schema(as = Hubness)]
 pub(crate) struct Measured {
@@ -39,15 +42,33 @@ pub(crate) struct Measured {
     correction: Option<String>,
     before: RowReply,
     after: Option<RowReply>,
+    /// With `correction=all`, one for each.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    corrections: Option<Vec<CorrectedReply>>,
     sequence: u64,
+}
+
+#[derive(Serialize, ToSchema)]
+#[schema(as = HubnessCorrected)]
+struct CorrectedReply {
+    /// `name@version`
+    correction: String,
+    #[serde(flatten)]
+    row: RowReply,
 }
 
 #[derive(Serialize, ToSchema)]
 #[schema(as = HubnessOfRanking)]
 struct RowReply {
     label: String,
+    /// Of `N_k`, how often each point is among the best `k`.
     skewness: f64,
+    /// The share of places that would have to move for every point to occur equally often.
     robin_hood: f64,
+    /// That share if every query found points at random.
+    robin_hood_at_random: f64,
+    /// The share of places that points take which occur at least twice as often as the mean.
+    hub_share: f64,
     /// The share of points that no query finds.
     antihubs: f64,
     /// That share if every query found points at random.
@@ -83,18 +104,27 @@ fn measure_task(task: &Task) -> Result<Vec<u8>, Problem> {
     if k == 0 && !snapshot.is_empty() {
         return Err(task.parameters.refused("k", "0", "a whole number from 1"));
     }
-    let correction = task.parameters.text("correction").filter(|&name| name != "none" && name != "raw");
+    let asked = task.parameters.text("correction").filter(|&name| name != "none" && name != "raw");
+    let all = asked == Some(ALL);
+    let named: Vec<&CorrectionInfo> = snapshot.corrections().map(Correction::info).filter(|_| all).collect();
+    let correction = asked.filter(|_| !all);
     let mut rankings = vec![Ranking::Raw];
     rankings.extend(correction.map(Ranking::corrected));
+    rankings.extend(named.iter().map(|info| Ranking::corrected(info.name.as_str())));
     let queries = snapshot.bank_queries(&bank.name, QUERIES_MAX);
     let rows = dehub_query::hubness(&snapshot, &queries, &rankings, k, top)
         .map_err(|error| errors::hubness(&error))?;
-    let mut replies = rows.iter().map(|row| row_reply(&snapshot, row)).collect::<Result<Vec<_>, _>>()?;
-    let after = correction.and_then(|_| replies.pop());
-    let Some(before) = replies.pop() else {
+    let replies = rows.iter().map(|row| row_reply(&snapshot, row)).collect::<Result<Vec<_>, _>>()?;
+    let mut replies = replies.into_iter();
+    let Some(before) = replies.next() else {
         return Err(Problem::new(errors::INTERNAL, "the raw ranking was not measured"));
     };
-    let served = correction.and_then(|name| snapshot.correction(name)).map(|one| one.info());
+    let after = correction.and_then(|_| replies.next());
+    let versioned = |info: &CorrectionInfo| format!("{}@{}", info.name, info.version);
+    let corrected =
+        |(info, row): (&&CorrectionInfo, RowReply)| CorrectedReply { correction: versioned(info), row };
+    let corrections = all.then(|| named.iter().zip(replies).map(corrected).collect());
+    let served = correction.and_then(|name| snapshot.correction(name)).map(Correction::info);
     task.reply(&Measured {
         bank: bank.name.to_string(),
         kind: bank.kind.name(),
@@ -102,9 +132,10 @@ fn measure_task(task: &Task) -> Result<Vec<u8>, Problem> {
         entries: bank.entries,
         points: snapshot.len(),
         k,
-        correction: served.map(|info| format!("{}@{}", info.name, info.version)),
+        correction: served.map(versioned),
         before,
         after,
+        corrections,
         sequence: snapshot.sequence(),
     })
 }
@@ -118,6 +149,8 @@ fn row_reply(snapshot: &Snapshot, row: &HubnessRow) -> Result<RowReply, Problem>
         label: row.label.clone(),
         skewness: occurrence.skewness(),
         robin_hood: occurrence.robin_hood(),
+        robin_hood_at_random: occurrence.robin_hood_at_random(),
+        hub_share: occurrence.hub_share(),
         antihubs: occurrence.antihub_share(),
         antihubs_at_random: occurrence.antihub_share_at_random(),
         max: occurrence.max(),

@@ -1,19 +1,22 @@
-//! Jobs: fits, absorptions, backups and restores that a request began and did not wait for.
+//! Jobs: work that a request began and did not wait for. What becomes of each is kept in the data directory, so that a
+//! server that starts again tells it.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::path::Path;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use actix_web::HttpResponse;
 use dehub_index::{Collection, FitProgress, Name, WriteError};
-use serde::Serialize;
-use serde_json::Value;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
 use utoipa::ToSchema;
 
 use crate::call::{Answer, Call};
 use crate::edge::Open;
-use crate::errors::{INVALID_VALUE, JOB_ENDED, OVERLOADED, UNKNOWN_JOB};
+use crate::errors::{INTERNAL, INVALID_VALUE, JOB_ENDED, OVERLOADED, UNKNOWN_JOB};
+use crate::journal::{Journal, Kept};
 use crate::problem::Problem;
 
 /// Jobs that have ended and are still told of; the oldest are forgotten first.
@@ -34,7 +37,7 @@ pub(crate) struct Purpose {
     pub(crate) name: Name,
 }
 
-#[derive(Debug, Clone, Copy, Serialize, ToSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "lowercase")]
 #[schema(as = JobKind)]
 pub(crate) enum Kind {
@@ -42,22 +45,41 @@ pub(crate) enum Kind {
     Absorb,
     Backup,
     Restore,
+    Tune,
+    Evaluate,
+    Build,
+    Verify,
+    Compact,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 enum State {
     Running,
     Done(Value),
-    Failed(Problem),
+    /// With the problem as it is told.
+    Failed(Value),
     Cancelled,
+    /// The server stopped, or died, before its end.
+    Interrupted,
 }
 
 struct Job {
     purpose: Purpose,
     progress: FitProgress,
     started: f64,
+    /// `None` while it runs, and for one that ended with its server.
     ended: Option<f64>,
     state: State,
+    /// The interrupted job that this one goes on from.
+    resumes: Option<u64>,
+    /// The job that goes on from this interrupted one.
+    resumed_by: Option<u64>,
+}
+
+impl Job {
+    fn is_running(&self) -> bool {
+        matches!(self.state, State::Running)
+    }
 }
 
 /// The jobs of a server, by their numbers.
@@ -69,6 +91,10 @@ struct Shared {
     table: Mutex<Table>,
     /// Told whenever a job lets go of its collection.
     ended: Condvar,
+    /// Where they are kept, once there is a place.
+    journal: OnceLock<Journal>,
+    /// Held while a file is written, and taken before the table: what is written last is what is so last.
+    writing: Mutex<()>,
 }
 
 #[derive(Default)]
@@ -122,8 +148,9 @@ impl Jobs {
             let outcome = work(id, &progress);
             ending.state = Some(match outcome {
                 Ok(result) => State::Done(result),
+                Err(Unfinished::Stopped) if progress.is_interrupted() => State::Interrupted,
                 Err(Unfinished::Stopped) => State::Cancelled,
-                Err(Unfinished::Refused(problem)) => State::Failed(problem),
+                Err(Unfinished::Refused(problem)) => State::Failed(problem.to_value()),
             });
             drop(ending);
             drop(open);
@@ -136,19 +163,90 @@ impl Jobs {
 
     /// How many run or wait.
     pub(crate) fn running(&self) -> usize {
-        self.lock().jobs.values().filter(|job| job.ended.is_none()).count()
+        self.lock().jobs.values().filter(|job| job.is_running()).count()
+    }
+
+    /// Keeps jobs in a data directory from now on, and takes up what it has: a job that ran when the server before this
+    /// one ended was interrupted. Where there is no place for files, jobs are kept in memory alone.
+    pub(crate) fn keep_in(&self, data: &Path) {
+        let (journal, Kept { jobs, newest }) = match Journal::open::<JobReply>(data) {
+            Ok(opened) => opened,
+            Err(error) => {
+                tracing::error!(%error, folder = %data.display(), "jobs are not kept");
+                return;
+            }
+        };
+        let mut table = self.lock();
+        table.newest = table.newest.max(newest);
+        let mut interrupted = Vec::new();
+        for (id, told) in jobs {
+            let job = told.into_job();
+            if job.is_running() {
+                interrupted.push(id);
+                table.jobs.insert(id, Job { state: State::Interrupted, ..job });
+            } else {
+                table.jobs.insert(id, job);
+            }
+        }
+        drop(table);
+        if self.0.journal.set(journal).is_ok() {
+            interrupted.into_iter().for_each(|id| self.write(id));
+            self.forget_oldest();
+        }
+    }
+
+    /// Writes down what is so of a job, or that it is forgotten.
+    fn write(&self, id: u64) {
+        let Some(journal) = self.0.journal.get() else { return };
+        let _one_at_a_time = self.0.writing.lock().unwrap_or_else(PoisonError::into_inner);
+        let told = self.lock().jobs.get(&id).map(|job| JobReply::new(id, job));
+        let outcome = match told {
+            None => journal.remove(id),
+            Some(told) => journal.write(id, &told).and_then(|is_whole| {
+                let left_out = || JobReply { result: Some(json!({ "left_out": TOO_LONG })), ..told };
+                if is_whole { Ok(()) } else { journal.write(id, &left_out()).map(drop) }
+            }),
+        };
+        if let Err(error) = outcome {
+            tracing::error!(job = id, %error, "what becomes of a job is not kept");
+        }
+    }
+
+    /// Says that a new job goes on from the newest interrupted one of the same purpose, if there is one.
+    pub(crate) fn link(&self, purpose: &Purpose, new: u64) {
+        let mut table = self.lock();
+        let is_it = |(id, job): &(&u64, &mut Job)| {
+            let Purpose { kind, collection, name } = &job.purpose;
+            let is_same = (*kind, collection, name) == (purpose.kind, &purpose.collection, &purpose.name);
+            **id != new && is_same && matches!(job.state, State::Interrupted) && job.resumed_by.is_none()
+        };
+        let found = table.jobs.iter_mut().rev().find(is_it).map(|(&id, job)| {
+            job.resumed_by = Some(new);
+            id
+        });
+        let Some(old) = found else { return };
+        if let Some(job) = table.jobs.get_mut(&new) {
+            job.resumes = Some(old);
+        }
+        drop(table);
+        self.write(old);
+        self.write(new);
     }
 
     fn add(&self, purpose: Purpose, progress: &FitProgress) -> Result<u64, Problem> {
         let mut table = self.lock();
-        let running = table.jobs.values().filter(|job| job.ended.is_none()).count();
+        let running = table.jobs.values().filter(|job| job.is_running()).count();
         if running >= RUNNING_MAX || table.is_stopping {
             return Err(overloaded(&format!("{running} jobs run or wait")));
         }
         table.newest += 1;
         let id = table.newest;
-        let progress = progress.clone();
-        table.jobs.insert(id, Job { purpose, progress, started: now(), ended: None, state: State::Running });
+        let (progress, started) = (progress.clone(), now());
+        let (ended, state, resumes, resumed_by) = (None, State::Running, None, None);
+        table.jobs.insert(id, Job { purpose, progress, started, ended, state, resumes, resumed_by });
+        drop(table);
+        // Before its thread begins, so that a server that dies meanwhile leaves word of it.
+        self.write(id);
         Ok(id)
     }
 
@@ -157,13 +255,20 @@ impl Jobs {
         if let Some(job) = table.jobs.get_mut(&id) {
             (job.ended, job.state) = (Some(now()), state);
         }
-        let ended: Vec<u64> =
-            table.jobs.iter().filter(|(_, job)| job.ended.is_some()).map(|(&id, _)| id).collect();
-        for id in &ended[..ended.len().saturating_sub(ENDED_MAX)] {
-            table.jobs.remove(id);
-        }
         drop(table);
+        self.write(id);
+        self.forget_oldest();
         self.0.ended.notify_all();
+    }
+
+    fn forget_oldest(&self) {
+        let mut table = self.lock();
+        let ended = table.jobs.iter().filter(|(_, job)| !job.is_running());
+        let mut ended: Vec<u64> = ended.map(|(&id, _)| id).collect();
+        ended.truncate(ended.len().saturating_sub(ENDED_MAX));
+        ended.iter().for_each(|id| _ = table.jobs.remove(id));
+        drop(table);
+        ended.into_iter().for_each(|id| self.write(id));
     }
 
     /// Cancels the jobs of a collection, and waits until they have let go of it.
@@ -174,7 +279,7 @@ impl Jobs {
     /// The same, but for the job that asks.
     pub(crate) fn cancel_but(&self, asking: Option<u64>, collection: &Name) {
         let is_running = |(id, job): &(&u64, &Job)| {
-            job.purpose.collection == *collection && job.ended.is_none() && asking != Some(**id)
+            job.purpose.collection == *collection && job.is_running() && asking != Some(**id)
         };
         let mut table = self.lock();
         loop {
@@ -209,10 +314,8 @@ struct Ending {
 impl Drop for Ending {
     fn drop(&mut self) {
         let panicked = || {
-            State::Failed(Problem::new(
-                crate::errors::INTERNAL,
-                "the job made the engine panic; the server goes on",
-            ))
+            let problem = Problem::new(INTERNAL, "the job made the engine panic; the server goes on");
+            State::Failed(problem.to_value())
         };
         self.jobs.end(self.id, self.state.take().unwrap_or_else(panicked));
     }
@@ -227,22 +330,45 @@ fn now() -> f64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0.0, |since| since.as_secs_f64())
 }
 
-/// A job in an answer.
-#[derive(Serialize, ToSchema)]
+/// What stands for a result that is too long to be kept.
+const TOO_LONG: &str = "the result was too long to outlive the server";
+
+/// What a job is doing, in a word.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "lowercase")]
+#[schema(as = JobState)]
+enum StateName {
+    Running,
+    Done,
+    Failed,
+    Cancelled,
+    Interrupted,
+}
+
+/// A job in an answer, and in the journal.
+#[derive(Serialize, Deserialize, ToSchema)]
 #[schema(as = Job)]
 pub(crate) struct JobReply {
     job: u64,
     kind: Kind,
-    collection: String,
-    name: String,
-    state: &'static str,
+    #[schema(value_type = String)]
+    collection: Name,
+    #[schema(value_type = String)]
+    name: Name,
+    /// `running`, `done`, `failed`, `cancelled`, or `interrupted`: the server stopped or died before its end.
+    state: StateName,
     /// The part that is done, 0 to 1.
     share: f64,
     done: u64,
     total: u64,
     /// Seconds since 1970.
     started: f64,
+    /// `null` while it runs, and for a job that ended with its server.
     ended: Option<f64>,
+    /// The interrupted job that this one goes on from.
+    resumes: Option<u64>,
+    /// The job that goes on from this interrupted one.
+    resumed_by: Option<u64>,
     #[schema(value_type = Value)]
     result: Option<Value>,
     #[schema(value_type = Value)]
@@ -252,24 +378,49 @@ pub(crate) struct JobReply {
 impl JobReply {
     fn new(id: u64, job: &Job) -> JobReply {
         let (state, result, problem) = match &job.state {
-            State::Running => ("running", None, None),
-            State::Done(result) => ("done", Some(result.clone()), None),
-            State::Failed(problem) => ("failed", None, Some(problem.to_value())),
-            State::Cancelled => ("cancelled", None, None),
+            State::Running => (StateName::Running, None, None),
+            State::Done(result) => (StateName::Done, Some(result.clone()), None),
+            State::Failed(problem) => (StateName::Failed, None, Some(problem.clone())),
+            State::Cancelled => (StateName::Cancelled, None, None),
+            State::Interrupted => (StateName::Interrupted, None, None),
         };
         JobReply {
             job: id,
             kind: job.purpose.kind,
-            collection: job.purpose.collection.to_string(),
-            name: job.purpose.name.to_string(),
+            collection: job.purpose.collection.clone(),
+            name: job.purpose.name.clone(),
             state,
-            share: if matches!(job.state, State::Done(_)) { 1.0 } else { job.progress.share() },
+            share: if state == StateName::Done { 1.0 } else { job.progress.share() },
             done: job.progress.done(),
             total: job.progress.total(),
             started: job.started,
             ended: job.ended,
+            resumes: job.resumes,
+            resumed_by: job.resumed_by,
             result,
             problem,
+        }
+    }
+
+    /// The job as the journal has it.
+    fn into_job(self) -> Job {
+        let progress = FitProgress::new();
+        progress.set(self.done, self.total);
+        let state = match self.state {
+            StateName::Running => State::Running,
+            StateName::Done => State::Done(self.result.unwrap_or_default()),
+            StateName::Failed => State::Failed(self.problem.unwrap_or_default()),
+            StateName::Cancelled => State::Cancelled,
+            StateName::Interrupted => State::Interrupted,
+        };
+        Job {
+            purpose: Purpose { kind: self.kind, collection: self.collection, name: self.name },
+            progress,
+            started: self.started,
+            ended: self.ended,
+            state,
+            resumes: self.resumes,
+            resumed_by: self.resumed_by,
         }
     }
 }
@@ -320,7 +471,7 @@ pub(crate) async fn cancel(call: Call) -> HttpResponse {
         let id = number(task.segment("job"))?;
         let table = task.edge().jobs().lock();
         let job = table.jobs.get(&id).ok_or_else(|| unknown(id))?;
-        if job.ended.is_some() {
+        if !job.is_running() {
             return Err(Problem::new(JOB_ENDED, format!("job {id} has ended: there is nothing to cancel")));
         }
         job.progress.cancel();
@@ -338,8 +489,8 @@ fn number(text: &str) -> Result<u64, Problem> {
 
 fn unknown(id: u64) -> Problem {
     let detail = format!(
-        "there is no job {id}. Jobs do not outlive the process, but their fits do: a fit that was under way goes on, \
-         as a new job, when its collection is next asked for"
+        "there is no job {id}: a job is told of until {ENDED_MAX} others have ended after it, and one of a collection \
+         that was deleted as any other"
     );
     Problem::new(UNKNOWN_JOB, detail)
 }

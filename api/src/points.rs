@@ -357,7 +357,7 @@ pub(crate) fn ids(value: Value, place: Place<'_>) -> Result<Vec<PointId>, Proble
 }
 
 /// The id in a path: digits are a number unless `id_type` says otherwise.
-fn id_in_path(task: &Task) -> Result<PointId, Problem> {
+pub(crate) fn id_in_path(task: &Task) -> Result<PointId, Problem> {
     let text = task.segment("id");
     let id = match task.parameters.text("id_type") {
         None => PointId::parse(text),

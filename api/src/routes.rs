@@ -13,9 +13,9 @@ use crate::guard;
 use crate::problem::Problem;
 use crate::routes::Access::{Manage, Public, Read, Write};
 use crate::{
-    aliases, backups, banks, collections, corrections, defaults, facets, health, hubness, jobs, live,
-    metrics, missing, openapi, payload_indexes, payloads, points, quarantine, queries, scroll, service,
-    snapshots, updates,
+    aliases, backups, banks, collections, corrections, defaults, evaluation, facets, health, hubness, jobs,
+    live, maintenance, metrics, missing, neighbours, openapi, payload_indexes, payloads, points, priors,
+    quarantine, queries, scroll, service, snapshots, tuning, updates,
 };
 
 /// Who may ask.
@@ -92,7 +92,18 @@ pub(crate) fn configure(app: &mut web::ServiceConfig) {
 }
 
 fn table() -> Vec<Path> {
-    let all = [named(), general(), asked(), payloads(), points(), chosen(), kept(), learned(), fitted()];
+    let all = [
+        named(),
+        general(),
+        asked(),
+        payloads(),
+        points(),
+        chosen(),
+        kept(),
+        learned(),
+        fitted(),
+        measured(),
+    ];
     all.into_iter().flatten().collect()
 }
 
@@ -248,6 +259,28 @@ fn fitted() -> Vec<Path> {
                 put(Write, corrections::fit),
             ],
         ),
+    ]
+}
+
+fn measured() -> Vec<Path> {
+    vec![
+        path("/collections/{collection}/priors", [get(Read, priors::list)]),
+        path(
+            "/collections/{collection}/priors/{prior}",
+            [
+                delete(Write, priors::delete),
+                get(Read, priors::describe),
+                post(Read, priors::values),
+                put(Write, priors::set),
+            ],
+        ),
+        path("/collections/{collection}/priors/{prior}/delete", [post(Write, priors::unset)]),
+        path("/collections/{collection}/points/{id}/neighbours", [get(Read, neighbours::neighbours)]),
+        path("/collections/{collection}/evaluate", [post(Read, evaluation::evaluate)]),
+        path("/collections/{collection}/tune", [post(Write, tuning::begin)]),
+        path("/collections/{collection}/build", [post(Manage, maintenance::build)]),
+        path("/collections/{collection}/verify", [post(Manage, maintenance::verify)]),
+        path("/collections/{collection}/compact", [post(Manage, maintenance::compact)]),
     ]
 }
 

@@ -310,6 +310,7 @@ impl Server {
                 .with_intake(Intake::new(config.body_time, config.rate))
                 .with_limits(config.limits.clone())
                 .with_protection(protection);
+        edge.jobs().keep_in(catalogue.folder());
         let edge = web::Data::new(edge);
         let http = listen(config, listener, tls.as_deref(), &edge)?.map_err(fault)?;
         let stop_timeout = config.limits.stop_timeout;

@@ -210,7 +210,7 @@ impl Ours {
 
     fn asked(&self, ranking: usize, search: Search) -> Vec<Query> {
         let ranking = if ranking == 0 { Ranking::Raw } else { Ranking::corrected("c") };
-        let settings = Settings { limit: Some(LIMIT), ranking, search, filter: None };
+        let settings = Settings { limit: Some(LIMIT), ranking, search, ..Settings::default() };
         let query = |numbers: &Vec<f32>| Query {
             source: Source::Vector(numbers.clone()),
             settings: settings.clone(),

@@ -186,6 +186,22 @@ impl Collection {
         self.write(|draft| draft.delete(ids))
     }
 
+    /// Gives points a value of a prior, which is made if it does not exist: all of them or, on an error, none. A
+    /// point that is replaced keeps its value, and one that is deleted loses it; a point without one has 0.
+    pub fn set_prior(&self, name: &Name, values: &[(PointId, f32)]) -> Result<Receipt, WriteError> {
+        self.write(|draft| draft.set_prior(name, values))
+    }
+
+    /// Takes a prior's value from the points with these ids; one that has none is no error.
+    pub fn unset_prior(&self, name: &Name, ids: &[PointId]) -> Result<Receipt, WriteError> {
+        self.write(|draft| draft.unset_prior(name, ids))
+    }
+
+    /// Drops a prior with all its values.
+    pub fn drop_prior(&self, name: &Name) -> Result<(), WriteError> {
+        self.write(|draft| draft.drop_prior(name))
+    }
+
     /// Adds entries to a bank, which is made if it does not exist. Corrections fitted from it take
     /// the entries in with the same commit.
     pub fn add_to_bank(&self, update: &BankUpdate) -> Result<Receipt, WriteError> {

@@ -41,6 +41,25 @@ impl Column {
         Column { values: Chunked::new(1), center, abs_max: 0.0, keep: 1.0, floor: f32::NEG_INFINITY, lists }
     }
 
+    /// A column of numbers that are served as they are: 0 for each of `rows` rows.
+    pub(crate) fn plain(rows: usize) -> Column {
+        let mut values = Chunked::new(1);
+        values.push_zeros(rows);
+        Column { values, center: 0.0, abs_max: 0.0, keep: 1.0, floor: f32::NEG_INFINITY, lists: None }
+    }
+
+    /// Replaces the number of a row of such a column.
+    pub(crate) fn set_plain(&mut self, row: u32, value: f32) {
+        self.abs_max = self.abs_max.max(value.abs());
+        self.values.set(row as usize, &[value]);
+    }
+
+    /// Appends the number of the next row to such a column.
+    pub(crate) fn push_plain(&mut self, value: f32) {
+        self.abs_max = self.abs_max.max(value.abs());
+        self.values.push(&[value]);
+    }
+
     /// Appends the statistic of the next row, and for a statistic that is a list, the list.
     pub(crate) fn push(&mut self, statistic: f64, list: &[f32]) {
         self.push_value(statistic);

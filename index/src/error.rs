@@ -10,7 +10,10 @@ use crate::config::VERSION;
 use crate::point::TEXT_BYTES_MAX;
 use crate::record::DamagedRecord;
 use crate::upgrade::OLDEST;
-use crate::{BATCH_POINTS_MAX, ConfigError, Name, PAYLOAD_INDEXES_MAX, PayloadError, WEIGHT_MAX};
+use crate::{
+    BATCH_POINTS_MAX, ConfigError, Name, PAYLOAD_INDEXES_MAX, PRIOR_ABS_MAX, PRIORS_MAX, PayloadError,
+    WEIGHT_MAX,
+};
 
 /// Why a collection could not be opened.
 #[derive(Debug, thiserror::Error)]
@@ -334,6 +337,33 @@ pub enum WriteError {
         /// Its id.
         id: PointId,
     },
+    /// A point that a prior is given for, and that does not exist.
+    #[error("point {place} (id {id}) does not exist: a prior is of points that are there")]
+    UnknownPoint {
+        /// Its place in the list, from 0.
+        place: usize,
+        /// Its id.
+        id: PointId,
+    },
+    /// No such prior.
+    #[error("there is no prior `{prior}`; the collection has: {found}")]
+    UnknownPrior {
+        /// What was asked for.
+        prior: Name,
+        /// The priors there are.
+        found: String,
+    },
+    /// A value that no prior can have.
+    #[error("value {place} is {found}, wanted a number from -{PRIOR_ABS_MAX:e} to {PRIOR_ABS_MAX:e}")]
+    PriorValue {
+        /// Its place in the list, from 0.
+        place: usize,
+        /// The value.
+        found: f32,
+    },
+    /// Too many priors.
+    #[error("the collection has {PRIORS_MAX} priors, and can have no more")]
+    TooManyPriors,
     /// A bank that a correction is fitted from.
     #[error("bank `{bank}` is used by {used_by}: drop the correction first")]
     BankInUse {
@@ -496,6 +526,10 @@ impl WriteError {
             | WriteError::Rate { .. }
             | WriteError::NoBiases { .. }
             | WriteError::NotHeld { .. }
+            | WriteError::UnknownPoint { .. }
+            | WriteError::UnknownPrior { .. }
+            | WriteError::PriorValue { .. }
+            | WriteError::TooManyPriors
             | WriteError::BankIsLive { .. }
             | WriteError::Live { .. }
             | WriteError::BankInUse { .. } => Blame::Caller,

@@ -35,6 +35,7 @@ mod payload;
 mod pending;
 mod perplexity;
 mod point;
+mod priors;
 mod progress;
 mod quarantine;
 mod record;
@@ -90,6 +91,7 @@ pub use payload::{
 };
 pub use pending::PendingFit;
 pub use point::{BATCH_POINTS_MAX, Point, PointInput, Receipt, TEXT_BYTES_MAX, Upserted};
+pub use priors::{PRIOR_ABS_MAX, PRIORS_MAX, Prior, PriorInfo};
 pub use progress::FitProgress;
 pub use quarantine::HeldPoint;
 pub use record::DamagedRecord;

@@ -14,12 +14,13 @@ use crate::config::StoredConfig;
 use crate::correction::Column;
 use crate::graph_file::Owner;
 use crate::payload::{FieldRecord, PayloadColumns};
+use crate::priors::{Prior, read_prior};
 use crate::quarantine::HeldRecord;
 use crate::record::{
     BANKS, BankRecord, CALIBRATION_KEY, CONFIG_KEY, CORRECTIONS, COUNTERS_KEY, CorrectionRecord, Counters,
-    DEFAULT_KEY, ENTRIES, FIELD_PREFIX, HELD_PREFIX, IDS, LIVE_KEY, META, POINTS, POTENTIALS, RULE_KEY, SETS,
-    STATES, SetKind, SetRecord, VECTORS, WEIGHTS, damaged, from_json, pair_key, read_id, read_list,
-    read_pair, read_point, read_u32, read_vector, read_vector_to, row_key,
+    DEFAULT_KEY, ENTRIES, FIELD_PREFIX, HELD_PREFIX, IDS, LIVE_KEY, META, POINTS, POTENTIALS, PRIORS_KEY,
+    RULE_KEY, SETS, STATES, SetKind, SetRecord, VECTORS, WEIGHTS, damaged, from_json, pair_key, prior_prefix,
+    read_id, read_list, read_pair, read_point, read_u32, read_vector, read_vector_to, row_key,
 };
 use crate::row_set::RowSet;
 use crate::state::{Fitting, Set, State};
@@ -74,6 +75,7 @@ fn fill(state: &mut State, store: &View<'_>, progress: &OpenProgress) -> Result<
     progress.begin(OpenPhase::Corrections, 0);
     read_corrections(state, store)?;
     read_sets(state, store, progress)?;
+    read_priors(state, store)?;
     read_choices(state, store)
 }
 
@@ -119,6 +121,34 @@ pub(crate) fn read_fields(store: &View<'_>) -> Result<PayloadColumns, ReadError>
         columns.insert(path, from_json::<FieldRecord>(META, &value)?.kind);
     }
     Ok(columns)
+}
+
+/// The priors. Says how many values there are of ids that no point has, which a program leaves that knows no priors.
+pub(crate) fn read_priors(state: &mut State, store: &View<'_>) -> Result<u64, ReadError> {
+    let names = store.get(META, PRIORS_KEY)?;
+    let names = names.map(|bytes| from_json::<Vec<Name>>(META, &bytes)).transpose()?;
+    let mut strays = 0;
+    for name in names.unwrap_or_default() {
+        let mut prior = Prior::new(state.row_count());
+        let prefix = prior_prefix(&name);
+        // Both are in the order of ids.
+        let mut ids = store.scan(IDS, &[], None);
+        let mut next = ids.next().transpose()?;
+        for item in store.scan_prefix(META, &prefix) {
+            let (key, value) = item?;
+            let id = &key[prefix.len()..];
+            while next.as_ref().is_some_and(|(own, _)| **own < *id) {
+                next = ids.next().transpose()?;
+            }
+            let value = read_prior(&value)?;
+            match next.as_ref().filter(|(own, _)| **own == *id) {
+                Some((_, row)) => _ = prior.set(read_u32(IDS, row)?, value),
+                None => strays += 1,
+            }
+        }
+        state.priors.insert(name, prior);
+    }
+    Ok(strays)
 }
 
 /// Vectors and ids, which are the larger part of most collections, are read side by side.

@@ -97,6 +97,11 @@ impl FitProgress {
         self.0.stop.load(Ordering::Relaxed) != GO_ON
     }
 
+    /// Whether the work was asked to end by [`FitProgress::interrupt`].
+    pub fn is_interrupted(&self) -> bool {
+        self.0.stop.load(Ordering::Relaxed) == INTERRUPT
+    }
+
     /// Tells how far other work than a fit is.
     pub fn set(&self, done: u64, total: u64) {
         self.begin(done, total);

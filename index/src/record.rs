@@ -9,7 +9,8 @@ use serde::{Deserialize, Serialize};
 use crate::{Name, Payload, PayloadPath, Point};
 
 /// One record each: the configuration, counters, the default correction, the rule of the quarantine, every
-/// point in it, every index of a payload field, and every fit that is not complete.
+/// point in it, every index of a payload field, the names of priors, every value of one, and every fit that is not
+/// complete.
 pub(crate) const META: Family = Family::new("meta");
 /// Id → row.
 pub(crate) const IDS: Family = Family::new("ids");
@@ -44,6 +45,10 @@ pub(crate) const RULE_KEY: &[u8] = b"quarantine";
 /// → `LiveBank`, if queries are kept.
 pub(crate) const LIVE_KEY: &[u8] = b"live";
 pub(crate) const CALIBRATION_KEY: &[u8] = b"calibration";
+/// → the names of the priors, if there are some.
+pub(crate) const PRIORS_KEY: &[u8] = b"priors";
+/// Before the name of a prior, `/` and the key of an id → the point's value, 32 bits.
+const PRIOR_PREFIX: &[u8] = b"prior/";
 /// Before the key of an id → `HeldRecord`.
 pub(crate) const HELD_PREFIX: &[u8] = b"held/";
 
@@ -61,6 +66,16 @@ pub(crate) const FIELD_PREFIX: &[u8] = b"index/";
 /// The key of the index of a payload field.
 pub(crate) fn field_key(path: &PayloadPath) -> Vec<u8> {
     [FIELD_PREFIX, path.to_string().as_bytes()].concat()
+}
+
+/// What the keys of a prior's values begin with. No name has the character that ends it.
+pub(crate) fn prior_prefix(name: &Name) -> Vec<u8> {
+    [PRIOR_PREFIX, name.as_str().as_bytes(), b"/"].concat()
+}
+
+/// The key of a point's value of a prior.
+pub(crate) fn prior_key(name: &Name, id: &PointId) -> Vec<u8> {
+    [prior_prefix(name), id_key(id)].concat()
 }
 
 /// The key of a point in quarantine.

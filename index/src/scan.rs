@@ -10,6 +10,8 @@ use crate::{Column, Scope, Snapshot, TimeUp};
 #[derive(Debug, Clone, Default)]
 pub struct Variant<'a> {
     terms: Vec<(&'a Column, f32)>,
+    /// How many of the terms, the last of them, are priors rather than a correction's.
+    priors: usize,
     /// A column of factors, and how far each is taken from 1: 0 not at all, 1 whole.
     scale: Option<(&'a Column, f32)>,
     /// A column of lists, and the place in each of what is subtracted.
@@ -44,6 +46,16 @@ impl<'a> Variant<'a> {
         Variant { scale: (strength != 0.0).then_some((factors, strength)), ..self }
     }
 
+    /// The same ranking with `Σ weight·prior` added to every score. Priors of weight 0 are left out.
+    #[must_use]
+    pub fn boosted(mut self, priors: &[(&'a Column, f32)]) -> Variant<'a> {
+        let own = self.terms.len() - self.priors;
+        let added = priors.iter().filter(|&&(_, weight)| weight != 0.0);
+        self.terms.extend(added.map(|&(column, weight)| (column, -weight)));
+        self.priors = self.terms.len() - own;
+        self
+    }
+
     /// Whether the score is the similarity.
     pub fn is_raw(&self) -> bool {
         self.is_unbiased() && self.scale.is_none()
@@ -62,10 +74,25 @@ impl<'a> Variant<'a> {
         self.scale.map_or(1.0, |(factors, strength)| taken_part(factors.value(row), strength))
     }
 
-    /// `Σ weight·column` of a row, and its number at the level.
+    /// The part of [`Variant::bias`] that a correction subtracts.
+    pub fn correction_bias(&self, row: u32) -> f32 {
+        let own = self.terms.iter().take(self.terms.len() - self.priors);
+        own.fold(self.level_of(row), |bias, &(column, weight)| bias + weight * column.at(row))
+    }
+
+    /// What priors add to the score of a row.
+    pub fn boost(&self, row: u32) -> f32 {
+        let priors = self.terms.iter().skip(self.terms.len() - self.priors);
+        priors.fold(0.0, |boost, &(column, weight)| boost - weight * column.at(row))
+    }
+
+    fn level_of(&self, row: u32) -> f32 {
+        self.level.map_or(0.0, |(lists, place)| lists.list(row)[place])
+    }
+
+    /// `Σ weight·column` of a row, and its number at the level; priors count with their weights negated.
     pub fn bias(&self, row: u32) -> f32 {
-        let level = self.level.map_or(0.0, |(lists, place)| lists.list(row)[place]);
-        self.terms.iter().fold(level, |bias, &(column, weight)| bias + weight * column.at(row))
+        self.terms.iter().fold(self.level_of(row), |bias, &(column, weight)| bias + weight * column.at(row))
     }
 
     /// The score of a row whose similarity is known. Similarities are 32-bit sums, and so is this.

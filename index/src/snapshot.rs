@@ -10,6 +10,7 @@ use dehub_vector::{Chunked, Metric, PointId, Vector, dot};
 
 use crate::bank::Bank;
 use crate::payload::PayloadColumns;
+use crate::priors::Prior;
 use crate::quarantine::Quarantine;
 use crate::record::{
     ENTRIES, IDS, POINTS, damaged, id_key, pair_key, read_id, read_point, read_u32, row_key,
@@ -43,6 +44,7 @@ pub struct Snapshot {
     pub(crate) default: Option<DefaultCorrection>,
     pub(crate) quarantine: Quarantine,
     pub(crate) live_bank: Option<LiveBank>,
+    pub(crate) priors: BTreeMap<Name, Prior>,
     pub(crate) calibration: Option<Arc<Calibration>>,
     /// Found when it is first asked for.
     pub(crate) calibration_is_due: OnceLock<bool>,
@@ -92,6 +94,7 @@ impl Snapshot {
             default: state.default.clone(),
             quarantine: state.quarantine.clone(),
             live_bank: state.live_bank.clone(),
+            priors: state.priors.clone(),
             calibration: state.calibration.clone(),
             calibration_is_due: OnceLock::new(),
         }
@@ -127,10 +130,11 @@ impl Snapshot {
         u32::try_from(self.vectors.len()).expect("rows are numbered by u32; the writer refuses more")
     }
 
-    /// How many chunks of [`dehub_vector::CHUNK_ROWS`] rows its vectors and the columns of its corrections take
-    /// memory for. Rows of deleted points take none once their chunk has no other.
+    /// How many chunks of [`dehub_vector::CHUNK_ROWS`] rows its vectors, its priors and the columns of its corrections
+    /// take memory for. Rows of deleted points take none once their chunk has no other.
     pub fn resident_chunks(&self) -> usize {
-        let columns = self.corrections.values().flat_map(|it| it.columns.iter().chain(&it.scale));
+        let fitted = self.corrections.values().flat_map(|it| it.columns.iter().chain(&it.scale));
+        let columns = fitted.chain(self.priors.values().map(Prior::column));
         let halves = self.half_norms.as_ref().map_or(0, Chunked::resident_chunks);
         self.vectors.resident_chunks() + halves + columns.map(Column::resident_chunks).sum::<usize>()
     }
@@ -305,6 +309,16 @@ impl Snapshot {
     /// By what policy queries are kept; `None` if they are not.
     pub fn live_bank(&self) -> Option<&LiveBank> {
         self.live_bank.as_ref()
+    }
+
+    /// The priors, by name.
+    pub fn priors(&self) -> impl ExactSizeIterator<Item = (&Name, &Prior)> {
+        self.priors.iter()
+    }
+
+    /// The prior with this name.
+    pub fn prior(&self, name: &str) -> Option<&Prior> {
+        self.priors().find(|(own, _)| own.as_str() == name).map(|(_, prior)| prior)
     }
 
     /// What the ways of searching were measured to find and to cost, if they were.

@@ -10,6 +10,7 @@ use dehub_vector::{CHUNK_ROWS, Chunked, Metric, PointId, Vector, dot};
 use crate::bank::Bank;
 use crate::correction::{Column, Correction, CorrectionInfo, Source};
 use crate::payload::PayloadColumns;
+use crate::priors::Prior;
 use crate::quarantine::Quarantine;
 use crate::record::{CorrectionRecord, Counters, SetKind, SetRecord};
 use crate::row_set::{RowSet, chunk_rows};
@@ -37,6 +38,7 @@ pub(crate) struct State {
     pub(crate) default: Option<DefaultCorrection>,
     pub(crate) quarantine: Quarantine,
     pub(crate) live_bank: Option<LiveBank>,
+    pub(crate) priors: BTreeMap<Name, Prior>,
     pub(crate) segments: Segments,
     pub(crate) calibration: Option<Arc<Calibration>>,
 }
@@ -119,6 +121,7 @@ impl State {
             default: None,
             quarantine: Quarantine::default(),
             live_bank: None,
+            priors: BTreeMap::new(),
             segments: Segments::default(),
             calibration: None,
         }
@@ -144,6 +147,7 @@ impl State {
             }
             self.vectors.clear_chunk(chunk);
             self.half_norms.iter_mut().for_each(|halves| halves.clear_chunk(chunk));
+            self.priors.values_mut().for_each(|prior| prior.clear_chunk(chunk));
             for set in self.sets.values_mut() {
                 match &mut set.fitted {
                     Fitting::Column { column, .. } => column.clear_chunk(chunk),

@@ -3,7 +3,7 @@
 use dehub_index::{Blame, ReadError, TimeUp};
 use dehub_vector::{PointId, VectorError};
 
-use crate::query::{BATCH_QUERIES_MAX, LIMIT_MAX};
+use crate::query::{BATCH_QUERIES_MAX, LIMIT_MAX, PRIOR_WEIGHT_MAX};
 
 /// Why a query was refused or failed.
 #[derive(Debug, thiserror::Error)]
@@ -60,14 +60,14 @@ pub enum QueryError {
         found: f64,
     },
     /// A weight that is no factor.
-    #[error("the weight of the correction is {found}, wanted a number from 0 to 100")]
+    #[error("alpha, the weight of the correction's bias, is {found}, wanted a number from 0 to 100")]
     Weight {
         /// What was given.
         found: f32,
     },
     /// A weight other than 0 or 1 for a method without biases.
     #[error(
-        "{method} ranks by a score of its own, not by a bias that could be taken in part: its weight is \
+        "{method} ranks by a score of its own, not by a bias that could be taken in part: its alpha is \
          {found}, wanted 1, or 0 for the raw ranking"
     )]
     NoStrength {
@@ -75,6 +75,34 @@ pub enum QueryError {
         method: String,
         /// What was given.
         found: f32,
+    },
+    /// No such prior.
+    #[error("there is no prior `{prior}`; the collection has: {found}")]
+    UnknownPrior {
+        /// What was asked for.
+        prior: String,
+        /// The priors there are.
+        found: String,
+    },
+    /// A weight of a prior that is out of range.
+    #[error(
+        "the weight of the prior `{prior}` is {found}, wanted a number from -{PRIOR_WEIGHT_MAX:e} to \
+         {PRIOR_WEIGHT_MAX:e}"
+    )]
+    PriorWeight {
+        /// The prior.
+        prior: String,
+        /// What was given.
+        found: f32,
+    },
+    /// Priors for a method whose score is no sum that they could be added to.
+    #[error(
+        "{method} ranks by a score of its own, which priors cannot be added to: wanted the raw ranking or a method \
+         that subtracts a bias"
+    )]
+    NoPriors {
+        /// The method.
+        method: String,
     },
     /// Too many queries at once.
     #[error("the batch has {found} queries, wanted at most {BATCH_QUERIES_MAX}")]
@@ -158,6 +186,9 @@ impl QueryError {
             | QueryError::Candidates
             | QueryError::Weight { .. }
             | QueryError::NoStrength { .. }
+            | QueryError::UnknownPrior { .. }
+            | QueryError::PriorWeight { .. }
+            | QueryError::NoPriors { .. }
             | QueryError::BatchTooLarge { .. }
             | QueryError::NoPoints
             | QueryError::TooFewToCompare { .. }

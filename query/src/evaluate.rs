@@ -3,14 +3,14 @@
 use std::collections::HashMap;
 
 use dehub_eval::{Measure, Qrels, Ranks, evaluate as evaluate_ranks, per_query};
-use dehub_index::{Question, Snapshot};
+use dehub_index::{Question, Scope, Snapshot, TimeUp};
 use dehub_normalize::Occurrence;
 use dehub_vector::{PointId, Vector};
 
-use crate::QueryError;
 use crate::hubness::{Found, PASS_QUERIES, label};
 use crate::query::Ranking;
-use crate::ranking::{Ranked, Rankings, rank_exactly};
+use crate::ranking::{Ranked, Rankings, rank_within};
+use crate::{Filter, QueryError};
 
 /// The depths at which hubness is measured.
 const HUB_DEPTHS: [usize; 3] = [1, 5, 10];
@@ -46,7 +46,7 @@ pub struct Evaluation {
     pub unjudged: Vec<String>,
     /// Judged queries that were not given; they are not measured.
     pub not_given: Vec<String>,
-    /// Judged ids that no point has; they count as never found.
+    /// Judged ids that no point has, of those that are ranked; they count as never found.
     pub not_in_gallery: Vec<String>,
     /// One a ranking, raw first.
     pub rows: Vec<EvalRow>,
@@ -60,28 +60,41 @@ pub fn evaluate(
     rankings: &[Ranking],
     measures: &[Measure],
 ) -> Result<Evaluation, QueryError> {
-    check(snapshot, queries, qrels)?;
+    evaluate_filtered(snapshot, None, (queries, qrels), rankings, measures)
+}
+
+/// The same with the points that a filter allows for a gallery: all others are as if they were not there.
+pub fn evaluate_filtered(
+    snapshot: &Snapshot,
+    filter: Option<&Filter>,
+    (queries, qrels): (&[LabelledQuery], &Qrels),
+    rankings: &[Ranking],
+    measures: &[Measure],
+) -> Result<Evaluation, QueryError> {
+    let all = snapshot.scope();
+    let scope = &filter.map_or(Ok(all.clone()), |filter| filter.within(snapshot, &all))?;
+    check(scope, queries, qrels)?;
     let mut found = vec![None];
     for ranking in rankings {
         found.push(ranking.find(snapshot)?);
     }
-    let truth = Truth::find(snapshot, queries, qrels)?;
+    let truth = Truth::find(snapshot, scope, queries, qrels)?;
     let tables: Vec<Rankings<'_>> = found.iter().map(|&found| Rankings::new(found)).collect();
     let deepest = HUB_DEPTHS.into_iter().max().unwrap_or(1);
-    let tallies = rank_all(snapshot, queries, &truth, &tables, deepest);
+    let tallies = rank_all((snapshot, scope), queries, &truth, &tables, deepest)?;
     let rows = found.iter().zip(tallies).map(|(&found, tally)| {
         let info = found.map(|(correction, _)| correction.info());
         let correction = info.map(|info| format!("{}@{}", info.name, info.version));
         EvalRow {
             method: label(found),
             correction,
-            measures: tally.measure(snapshot, queries, qrels, &truth, measures),
+            measures: tally.measure(scope, queries, qrels, &truth, measures),
         }
     });
     let rows = rows.collect();
     let given = |id: &&str| queries.iter().any(|query| query.id == **id);
     Ok(Evaluation {
-        points: snapshot.len(),
+        points: scope.len(),
         queries: queries.iter().filter(|query| qrels.contains(&query.id)).count(),
         unjudged: queries
             .iter()
@@ -94,8 +107,8 @@ pub fn evaluate(
     })
 }
 
-fn check(snapshot: &Snapshot, queries: &[LabelledQuery], qrels: &Qrels) -> Result<(), QueryError> {
-    if snapshot.is_empty() {
+fn check(scope: &Scope, queries: &[LabelledQuery], qrels: &Qrels) -> Result<(), QueryError> {
+    if scope.is_empty() {
         return Err(QueryError::NoPoints);
     }
     if !queries.iter().any(|query| qrels.contains(&query.id)) {
@@ -122,12 +135,13 @@ pub(crate) fn query_values(
     measure: Measure,
     deepest: usize,
 ) -> Result<Vec<QueryValues>, QueryError> {
-    check(snapshot, queries, qrels)?;
-    let truth = Truth::find(snapshot, queries, qrels)?;
+    let scope = &snapshot.scope();
+    check(scope, queries, qrels)?;
+    let truth = Truth::find(snapshot, scope, queries, qrels)?;
     let tables: Vec<Rankings<'_>> = found.iter().map(|&found| Rankings::new(found)).collect();
-    let tallies = rank_all(snapshot, queries, &truth, &tables, deepest);
+    let tallies = rank_all((snapshot, scope), queries, &truth, &tables, deepest)?;
     let values = |tally: Tally| {
-        let ranks = tally.ranks(snapshot, queries, qrels, &truth);
+        let ranks = tally.ranks(scope, queries, qrels, &truth);
         let values = ranks.iter().filter_map(|ranks| per_query(ranks, measure)).collect();
         QueryValues { lists: tally.lists, values }
     };
@@ -143,12 +157,17 @@ struct Truth {
 }
 
 impl Truth {
-    fn find(snapshot: &Snapshot, queries: &[LabelledQuery], qrels: &Qrels) -> Result<Truth, QueryError> {
+    fn find(
+        snapshot: &Snapshot,
+        scope: &Scope,
+        queries: &[LabelledQuery],
+        qrels: &Qrels,
+    ) -> Result<Truth, QueryError> {
         let mut truth = Truth { rows: vec![], gains: vec![], missing_gains: vec![], not_in_gallery: vec![] };
         for query in queries {
             let (mut rows, mut gains, mut missing) = (Vec::new(), Vec::new(), Vec::new());
             for (document, gain) in qrels.relevant(&query.id) {
-                match find_document(snapshot, document)? {
+                match find_document(snapshot, document)?.filter(|&row| scope.contains(row)) {
                     Some(row) => {
                         rows.push(row);
                         gains.push(*gain);
@@ -188,21 +207,21 @@ struct Tally {
 }
 
 fn rank_all(
-    snapshot: &Snapshot,
+    (snapshot, scope): (&Snapshot, &Scope),
     queries: &[LabelledQuery],
     truth: &Truth,
     tables: &[Rankings<'_>],
     deepest: usize,
-) -> Vec<Tally> {
+) -> Result<Vec<Tally>, TimeUp> {
     let mut tallies: Vec<Tally> = tables.iter().map(|_| Tally::default()).collect();
     for (pass, targets) in queries.chunks(PASS_QUERIES).zip(truth.rows.chunks(PASS_QUERIES)) {
         let vectors: Vec<Vector> = pass.iter().map(|query| query.vector.clone()).collect();
-        let question = Question { vectors: &vectors, limit: deepest.min(snapshot.len()), targets };
-        for ranked in rank_exactly(snapshot, &question, &[], tables) {
+        let question = Question { vectors: &vectors, limit: deepest.min(scope.len()), targets };
+        for ranked in rank_within(snapshot, scope, &question, &[], tables)? {
             tallies.iter_mut().zip(ranked).for_each(|(tally, ranked)| tally.add(ranked));
         }
     }
-    tallies
+    Ok(tallies)
 }
 
 impl Tally {
@@ -213,14 +232,8 @@ impl Tally {
     }
 
     /// What the judged queries found, in their order.
-    fn ranks(
-        &self,
-        snapshot: &Snapshot,
-        queries: &[LabelledQuery],
-        qrels: &Qrels,
-        truth: &Truth,
-    ) -> Vec<Ranks> {
-        let gallery = u32::try_from(snapshot.len()).expect("rows are numbered by u32");
+    fn ranks(&self, scope: &Scope, queries: &[LabelledQuery], qrels: &Qrels, truth: &Truth) -> Vec<Ranks> {
+        let gallery = u32::try_from(scope.len()).expect("rows are numbered by u32");
         let judged = (0..queries.len()).filter(|&place| qrels.contains(&queries[place].id));
         let ranks = |place: usize| {
             let found = self.ranks[place].iter().copied().zip(truth.gains[place].iter().copied()).collect();
@@ -233,17 +246,17 @@ impl Tally {
     #[expect(clippy::cast_precision_loss, reason = "counts of queries are far below 2^53")]
     fn measure(
         self,
-        snapshot: &Snapshot,
+        scope: &Scope,
         queries: &[LabelledQuery],
         qrels: &Qrels,
         truth: &Truth,
         measures: &[Measure],
     ) -> Vec<(String, f64)> {
-        let ranks = self.ranks(snapshot, queries, qrels, truth);
+        let ranks = self.ranks(scope, queries, qrels, truth);
         let mut values: Vec<(String, f64)> =
             measures.iter().map(Measure::to_string).zip(evaluate_ranks(&ranks, measures)).collect();
         values.retain(|(_, value)| value.is_finite());
-        values.extend(hub_measures(snapshot, &self.lists));
+        values.extend(hub_measures(scope, &self.lists));
         if !self.gates.is_empty() {
             let open = self.gates.iter().filter(|&&open| open).count();
             values.push(("active".to_owned(), open as f64 / self.gates.len() as f64));
@@ -252,11 +265,11 @@ impl Tally {
     }
 }
 
-fn hub_measures(snapshot: &Snapshot, lists: &[Vec<u32>]) -> Vec<(String, f64)> {
-    let dense: HashMap<u32, u32> = snapshot.rows().zip(0..).collect();
+fn hub_measures(scope: &Scope, lists: &[Vec<u32>]) -> Vec<(String, f64)> {
+    let dense: HashMap<u32, u32> = scope.rows().zip(0..).collect();
     let lists: Vec<Vec<u32>> = lists.iter().map(|list| list.iter().map(|row| dense[row]).collect()).collect();
     let measure = |k: usize| {
-        let occurrence = Occurrence::count(snapshot.len(), k, lists.iter().map(Vec::as_slice));
+        let occurrence = Occurrence::count(scope.len(), k, lists.iter().map(Vec::as_slice));
         [
             (format!("skew{k}"), occurrence.skewness()),
             (format!("max{k}"), f64::from(occurrence.max())),

@@ -24,8 +24,8 @@ const GATE_EFFORT_MIN: usize = 8;
 pub struct Hit {
     /// Its row in the snapshot.
     pub row: u32,
-    /// What it was ranked by: `scale·raw_score − bias`, or the method's own score if that is no such
-    /// difference. Points of equal scores of the latter kind are ordered by the similarity.
+    /// What it was ranked by: `scale·raw_score − bias + boost`, or the method's own score if that is no such
+    /// sum. Points of equal scores of the latter kind are ordered by the similarity.
     pub score: f32,
     /// Its raw similarity.
     pub raw_score: f32,
@@ -33,6 +33,8 @@ pub struct Hit {
     pub bias: Option<f32>,
     /// What the correction multiplied the similarity by, 1 for most methods; `None` as for the bias.
     pub scale: Option<f32>,
+    /// What priors added; `None` if none were asked for.
+    pub boost: Option<f32>,
 }
 
 /// The answer to one query.
@@ -92,7 +94,7 @@ pub(crate) fn run_unlimited(
                 .iter()
                 .map(|&place| queries[place].prepare(place, snapshot))
                 .collect::<Result<Vec<_>, _>>()?;
-            let rankings = Rankings::new(settings.ranking.find(snapshot)?);
+            let rankings = settings.rankings(snapshot)?;
             let group = Asked { snapshot, scope, rankings, plan };
             let answers = group.answers(&prepared)?;
             places.into_iter().zip(answers).for_each(|(place, response)| responses[place] = Some(response));
@@ -219,9 +221,11 @@ impl Asked<'_> {
         let variant = ranked.variant.map(|variant| &self.rankings.variants[variant]);
         let hit = |candidate: Candidate| {
             let raw_score = self.snapshot.similarity(&query.vector, candidate.row);
-            let bias = variant.map(|variant| variant.bias(candidate.row));
+            let bias = variant.map(|variant| variant.correction_bias(candidate.row));
             let scale = variant.map(|variant| variant.scale(candidate.row));
-            Hit { row: candidate.row, score: candidate.score, raw_score, bias, scale }
+            let boosted = variant.filter(|_| !plan.priors.is_empty());
+            let boost = boosted.map(|variant| variant.boost(candidate.row));
+            Hit { row: candidate.row, score: candidate.score, raw_score, bias, scale, boost }
         };
         let others = ranked.best.into_iter().filter(|candidate| Some(candidate.row) != query.own_row);
         Response {

@@ -16,6 +16,8 @@ pub struct Explanation {
     pub corrected: Response,
     /// The rank of each corrected hit in the exact raw ranking of the points that may be answers, from 1.
     pub raw_ranks: Vec<u32>,
+    /// For each corrected hit, what each of the query's priors added, in their order.
+    pub boosts: Vec<Vec<f32>>,
     /// For a correction that is behind its banks, what it has not taken in can do to the answer.
     pub staleness: Option<Staleness>,
 }
@@ -49,6 +51,9 @@ pub fn explain_within(snapshot: &Snapshot, scope: &Scope, query: &Query) -> Resu
     let without_own = |rank: u32| rank - u32::from(own_rank.is_some_and(|own| own < rank));
     let raw_ranks = hit_ranks.into_iter().map(without_own).collect();
     let found = query.settings.ranking.find(snapshot)?;
-    let staleness = staleness(snapshot, &allowed, &prepared, found, &corrected.hits)?;
-    Ok(Explanation { raw, corrected, raw_ranks, staleness })
+    let priors = query.settings.boosts(snapshot, found)?;
+    let parts = |hit: &Hit| priors.iter().map(|(prior, weight)| weight * prior.at(hit.row)).collect();
+    let boosts = corrected.hits.iter().map(parts).collect();
+    let staleness = staleness(snapshot, &allowed, &prepared, found, &priors, &corrected.hits)?;
+    Ok(Explanation { raw, corrected, raw_ranks, boosts, staleness })
 }

@@ -10,6 +10,8 @@ use crate::hubness::label;
 /// A point's bias under one correction.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PointBias {
+    /// The correction's name.
+    pub correction: Name,
     /// The method's label.
     pub label: String,
     /// What is subtracted from the point's similarities when every gate is open.
@@ -26,7 +28,13 @@ pub fn point_biases(snapshot: &Snapshot, row: u32) -> Vec<PointBias> {
         let variant: Variant<'_> = correction.variant(&open, 1.0);
         let bias = variant.bias(row);
         let larger = snapshot.rows().filter(|&other| variant.bias(other) > bias).count();
-        PointBias { label: label(Some((correction, 1.0))), bias, rank: larger + 1 }
+        let correction_name = correction.info().name.clone();
+        PointBias {
+            correction: correction_name,
+            label: label(Some((correction, 1.0))),
+            bias,
+            rank: larger + 1,
+        }
     };
     snapshot.corrections().filter(|it| it.scorer().is_none()).map(of_correction).collect()
 }

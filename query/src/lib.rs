@@ -17,6 +17,7 @@ mod influence;
 mod plan;
 mod query;
 mod ranking;
+mod recall;
 mod request;
 mod sources;
 mod staleness;
@@ -26,7 +27,7 @@ mod values;
 pub use calibrate::{CalibrateError, calibrate_if_due};
 pub use drift::{DRIFT_SAMPLE_MIN, Drift, Likeness, drift};
 pub use error::QueryError;
-pub use evaluate::{EvalRow, Evaluation, LabelledQuery, evaluate};
+pub use evaluate::{EvalRow, Evaluation, LabelledQuery, evaluate, evaluate_filtered};
 pub use execute::{Hit, Response, run, run_within};
 pub use explain::{Explanation, explain, explain_within};
 pub use exposure::{Exposure, ExposureStep, Reach, exposure};
@@ -38,8 +39,10 @@ pub use hubness::{Comparison, HubnessRow, compare, hubness};
 pub use influence::{Influence, PointBias, influences, leaks, point_biases};
 pub use plan::{Engine, Plan, Stage, plan};
 pub use query::{
-    BATCH_QUERIES_MAX, LIMIT_DEFAULT, LIMIT_MAX, Query, RECALL_DEFAULT, Ranking, Search, Settings, Source,
+    BATCH_QUERIES_MAX, LIMIT_DEFAULT, LIMIT_MAX, PRIOR_WEIGHT_MAX, Query, RECALL_DEFAULT, Ranking, Search,
+    Settings, Source,
 };
+pub use recall::{Compared, RankingRecall, RecallOptions, RecallRow, WorkDone, recall};
 pub use request::{
     Answered, Found, Fusion, Group, GroupKey, Grouping, Kind, MatrixRow, Pair, RRF_K_DEFAULT, Request,
     RequestError, Strategy, answer, explain_request, group, matrix, serve,
@@ -54,5 +57,5 @@ pub use tune::{
 
 pub use values::{FacetCount, OrderBy, OrderValue, Page, facets, ordered, page};
 
-pub use dehub_eval::Qrels;
+pub use dehub_eval::{Measure, MeasureError, Qrels};
 pub use dehub_normalize::{BankKind, Method, MethodError, MethodInput, Occurrence};

@@ -77,6 +77,8 @@ pub struct Plan {
     pub allowed: Option<usize>,
     /// The correction, as `name@version`, its method and the factor on its bias.
     pub correction: Option<(String, String, f32)>,
+    /// The priors that are added, each with its weight.
+    pub priors: Vec<(String, f32)>,
     /// Whether the raw best point decides the weights.
     pub gated: bool,
     /// For a correction whose score is no weighted sum: how points are found that are ranked by it.
@@ -151,6 +153,7 @@ pub(crate) fn plan_within(
 ) -> Result<Plan, QueryError> {
     let limit = settings.limit_on(snapshot);
     let found = settings.ranking.find(snapshot)?;
+    settings.boosts(snapshot, found)?;
     let describe = |(correction, weight): (&Correction, f32)| {
         let info = correction.info();
         (format!("{}@{}", info.name, info.version), info.method.to_string(), weight)
@@ -166,6 +169,9 @@ pub(crate) fn plan_within(
     // Figures of another graph tell nothing of this one.
     let calibration = snapshot.calibration().filter(|_| !snapshot.is_calibration_due());
     let (engine, recall) = engine(size, settings.search, calibration, wanted);
+    // What was measured without priors says of a ranking with them how to begin, and not what it finds.
+    let is_known = settings.priors.is_empty() || matches!(engine, Engine::Exact { .. });
+    let recall = recall.filter(|_| is_known);
     Ok(Plan {
         engine,
         recall,
@@ -175,6 +181,7 @@ pub(crate) fn plan_within(
         points,
         allowed,
         correction: description,
+        priors: settings.priors.clone(),
         gated: found.is_some_and(|(correction, _)| correction.is_gated()),
     })
 }
@@ -320,19 +327,22 @@ impl fmt::Display for Plan {
                     write!(f, " > gate on the raw best")?;
                 }
                 match self.stage {
-                    None => write!(f, " > rank by {method} ({name}, weight {weight})")?,
+                    None => write!(f, " > rank by {method} ({name}, alpha {weight})")?,
                     Some(stage) => write!(f, " > {stage} by {method} ({name})")?,
                 }
             }
+        }
+        for (prior, weight) in &self.priors {
+            write!(f, " + {weight} {prior}")?;
         }
         write!(f, " > best {} of {} queries", self.limit, self.queries)
     }
 }
 
 impl Settings {
-    /// These settings with the raw ranking.
+    /// These settings with the raw ranking, and without priors.
     pub(crate) fn raw(&self) -> Settings {
-        Settings { ranking: Ranking::Raw, ..self.clone() }
+        Settings { ranking: Ranking::Raw, priors: Vec::new(), ..self.clone() }
     }
 }
 

@@ -2,10 +2,11 @@
 
 use std::sync::Arc;
 
-use dehub_index::{Correction, Scope, Snapshot};
+use dehub_index::{Column, Correction, Scope, Snapshot};
 use dehub_normalize::Method;
 use dehub_vector::{PointId, Vector};
 
+use crate::ranking::Rankings;
 use crate::{Filter, QueryError};
 
 /// Hits of a query that does not say how many.
@@ -17,8 +18,14 @@ pub const LIMIT_MAX: usize = 65_536;
 /// The most queries in one batch.
 pub const BATCH_QUERIES_MAX: usize = 65_536;
 
+/// The name that stands for what was chosen.
+const AUTO: &str = "auto";
+
 /// A weight above this is a mistake: 1 is the correction as fitted.
 const WEIGHT_MAX: f32 = 100.0;
+
+/// The largest size of a prior's weight.
+pub const PRIOR_WEIGHT_MAX: f32 = 1e6;
 
 /// What to search for.
 #[derive(Debug, Clone, PartialEq)]
@@ -37,6 +44,12 @@ pub enum Ranking {
     Default,
     /// Raw similarity.
     Raw,
+    /// The default correction if there is one, else a correction that is called `auto`, as a choice by measuring
+    /// is, else raw similarity.
+    Auto {
+        /// As of a correction.
+        weight: f32,
+    },
     /// A fitted correction.
     Corrected {
         /// Its name.
@@ -85,6 +98,9 @@ pub struct Settings {
     pub ranking: Ranking,
     /// How to find candidates.
     pub search: Search,
+    /// Priors that are added to every score, each with its weight: 0 leaves it out, and one below 0 demotes. A
+    /// correction whose score is no weighted sum takes none.
+    pub priors: Vec<(String, f32)>,
     /// Which points may be answers; all when not given. Hits are fewer than the limit if those are. Queries of
     /// a batch that have the same filter share what is made of it.
     pub filter: Option<Arc<Filter>>,
@@ -125,6 +141,40 @@ impl Query {
 }
 
 impl Settings {
+    /// The rankings that queries may turn out to need.
+    pub(crate) fn rankings<'a>(&self, snapshot: &'a Snapshot) -> Result<Rankings<'a>, QueryError> {
+        let found = self.ranking.find(snapshot)?;
+        Ok(Rankings::boosted(found, &self.boosts(snapshot, found)?))
+    }
+
+    /// The priors to rank by, with their weights.
+    pub(crate) fn boosts<'a>(
+        &self,
+        snapshot: &'a Snapshot,
+        found: Option<(&Correction, f32)>,
+    ) -> Result<Vec<(&'a Column, f32)>, QueryError> {
+        let find = |(name, weight): &(String, f32)| {
+            let prior = snapshot.prior(name).ok_or_else(|| {
+                let names: Vec<&str> = snapshot.priors().map(|(name, _)| name.as_str()).collect();
+                let found = if names.is_empty() { "none".to_owned() } else { names.join(", ") };
+                QueryError::UnknownPrior { prior: name.clone(), found }
+            })?;
+            // Not a number is not within the bound either.
+            let is_within = weight.abs() <= PRIOR_WEIGHT_MAX;
+            if !is_within {
+                return Err(QueryError::PriorWeight { prior: name.clone(), found: *weight });
+            }
+            Ok((prior.column(), *weight))
+        };
+        let boosts = self.priors.iter().map(find).collect::<Result<Vec<_>, _>>()?;
+        match found {
+            Some((correction, _)) if correction.scorer().is_some() && !boosts.is_empty() => {
+                Err(QueryError::NoPriors { method: correction.info().method.to_string() })
+            }
+            Some(_) | None => Ok(boosts),
+        }
+    }
+
     /// The points of a scope that may be answers.
     pub(crate) fn scope(&self, snapshot: &Snapshot, scope: &Scope) -> Result<Scope, QueryError> {
         self.filter.as_ref().map_or_else(|| Ok(scope.clone()), |filter| filter.within(snapshot, scope))
@@ -163,11 +213,12 @@ impl Search {
 }
 
 impl Ranking {
-    /// By a name as users give it: `none` and `raw` mean raw, no name the default.
+    /// By a name as users give it: `none` and `raw` mean raw, no name the default, and `auto` is [`Ranking::Auto`].
     pub fn named(correction: Option<String>, weight: f32) -> Ranking {
         match correction {
             None => Ranking::Default,
             Some(name) if ["none", "raw"].iter().any(|raw| name.eq_ignore_ascii_case(raw)) => Ranking::Raw,
+            Some(name) if name.eq_ignore_ascii_case(AUTO) => Ranking::Auto { weight },
             Some(correction) => Ranking::Corrected { correction, weight },
         }
     }
@@ -182,17 +233,22 @@ impl Ranking {
         &self,
         snapshot: &'a Snapshot,
     ) -> Result<Option<(&'a Correction, f32)>, QueryError> {
+        let default = || snapshot.default_correction().map(|default| default.correction.as_str());
         let (correction, weight) = match self {
             Ranking::Raw => return Ok(None),
             Ranking::Default => {
-                let name = snapshot.default_correction().map(|default| default.correction.as_str());
-                return Ok(name.and_then(|name| snapshot.correction(name)).map(|found| (found, 1.0)));
+                return Ok(default().and_then(|name| snapshot.correction(name)).map(|found| (found, 1.0)));
             }
-            Ranking::Corrected { correction, weight } => (correction, weight),
+            Ranking::Auto { weight } => {
+                let name = default().or_else(|| snapshot.correction(AUTO).map(|_| AUTO));
+                (name, weight)
+            }
+            Ranking::Corrected { correction, weight } => (Some(correction.as_str()), weight),
         };
         if !(0.0..=WEIGHT_MAX).contains(weight) {
             return Err(QueryError::Weight { found: *weight });
         }
+        let Some(correction) = correction else { return Ok(None) };
         // A method may be written in more ways than its label, which names the correction by default.
         let by_label = || snapshot.correction(&correction.parse::<Method>().ok()?.to_string());
         match snapshot.correction(correction).or_else(by_label) {
@@ -206,7 +262,7 @@ impl Ranking {
                     snapshot.corrections().map(|correction| correction.info().name.as_str()).collect();
                 let found =
                     if names.is_empty() { "none; fit one first".to_owned() } else { names.join(", ") };
-                Err(QueryError::UnknownCorrection { correction: correction.clone(), found })
+                Err(QueryError::UnknownCorrection { correction: correction.to_owned(), found })
             }
         }
     }

@@ -2,7 +2,7 @@
 //! evaluation and tuning share.
 
 use dehub_index::{
-    Answer, Correction, Question, Scope, Scored, ScoredAnswer, Snapshot, TimeUp, Variant, Walked,
+    Answer, Column, Correction, Question, Scope, Scored, ScoredAnswer, Snapshot, TimeUp, Variant, Walked,
 };
 use dehub_vector::Candidate;
 
@@ -25,13 +25,23 @@ struct Gated<'a> {
 
 impl<'a> Rankings<'a> {
     pub(crate) fn new(found: Option<(&'a Correction, f32)>) -> Rankings<'a> {
+        Rankings::boosted(found, &[])
+    }
+
+    /// The same with priors, which a correction with a scorer of its own takes none of. A gate looks at the raw best
+    /// without them.
+    pub(crate) fn boosted(
+        found: Option<(&'a Correction, f32)>,
+        priors: &[(&'a Column, f32)],
+    ) -> Rankings<'a> {
         let Some((correction, weight)) = found else {
-            return Rankings { variants: vec![Variant::raw()], gated: None, scored: None };
+            return Rankings { variants: vec![Variant::raw().boosted(priors)], gated: None, scored: None };
         };
         if correction.scorer().is_some() {
             return Rankings { variants: Vec::new(), gated: None, scored: Some(correction) };
         }
-        let openings = correction.openings().into_iter().map(|open| correction.variant(&open, weight));
+        let variant = |open: Vec<bool>| correction.variant(&open, weight).boosted(priors);
+        let openings = correction.openings().into_iter().map(variant);
         if !correction.is_gated() {
             return Rankings { variants: openings.collect(), gated: None, scored: None };
         }

@@ -1,6 +1,6 @@
 //! Whether an answer can change when a stale correction takes in what its banks have.
 
-use dehub_index::{Correction, Growth, Question, Scope, Snapshot, TimeUp, Variant};
+use dehub_index::{Column, Correction, Growth, Question, Scope, Snapshot, TimeUp, Variant};
 
 use crate::QueryError;
 use crate::execute::Hit;
@@ -66,6 +66,7 @@ pub(crate) fn staleness(
     scope: &Scope,
     query: &Prepared,
     found: Option<(&Correction, f32)>,
+    priors: &[(&Column, f32)],
     hits: &[Hit],
 ) -> Result<Option<Staleness>, QueryError> {
     let Some((correction, strength)) = found.filter(|(correction, _)| correction.info().stale > 0) else {
@@ -73,7 +74,7 @@ pub(crate) fn staleness(
     };
     let raw_best = best(snapshot, scope, query, &Variant::raw(), 1)?.first().map(|best| best.0);
     let open = correction.open(raw_best);
-    let variant = correction.variant(&open, strength);
+    let variant = correction.variant(&open, strength).boosted(priors);
     let method = correction.info().method;
     let kept = (1.0 - method.guard().shrink) * f64::from(strength);
     let movement = Movement {
@@ -104,7 +105,8 @@ fn is_certified(hits: &[Hit], bounds: &[Option<Bound>], best: &[(u32, f32)], any
     let range = |place: usize| {
         let (hit, bound) = (&hits[place], bounds[place]?);
         let (bias, scale) = (hit.bias.unwrap_or(0.0), hit.scale.unwrap_or(1.0));
-        let size = f64::from(hit.score.abs() + bias.abs() + hit.raw_score.abs() * scale.abs());
+        let boost = hit.boost.unwrap_or(0.0);
+        let size = f64::from(hit.score.abs() + bias.abs() + boost.abs() + hit.raw_score.abs() * scale.abs());
         Some((f64::from(hit.score) - bound.fall, f64::from(hit.score) + bound.rise, size))
     };
     let stays_above = |place: usize| {

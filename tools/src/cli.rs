@@ -12,6 +12,7 @@ use dehub_index::{Durability, Quantization};
 
 pub(crate) use self::serving::{KeyArgs, KeyCommand, NewKey, Ping, Role, Serve};
 use crate::commands::live::seconds;
+use crate::commands::prior::{PriorArgs, weight};
 use crate::commands::search::timeout;
 
 /// Vector retrieval that corrects for hubs.
@@ -50,6 +51,8 @@ pub(crate) enum Command {
     Import(Import),
     /// Add reference vectors to a bank, remove or weaken them, or drop the bank.
     Bank(Bank),
+    /// Give points a value of a prior, a column that a search can add to scores, or show the prior.
+    Prior(PriorArgs),
     /// Freeze all points to one segment of the graph, and change how it keeps vectors.
     Freeze(Freeze),
     /// Copy a cosine collection with its points moved away from what crowds around them in two banks.
@@ -436,12 +439,22 @@ pub(crate) struct Search {
     /// How many points [default: 10].
     #[arg(long, short, visible_alias = "limit")]
     pub k: Option<usize>,
-    /// Rank by this correction; none or raw means raw [default: the collection's default, or raw].
+    /// Rank by this correction; none or raw means raw, and auto the default or else the correction of that name
+    /// [default: the collection's default, or raw].
     #[arg(long, value_name = "NAME")]
     pub correction: Option<String>,
     /// A factor on the correction's bias: 1 as fitted, 0 raw.
-    #[arg(long, default_value_t = 1.0, requires = "correction", allow_negative_numbers = true)]
-    pub weight: f32,
+    #[arg(
+        long,
+        alias = "weight",
+        default_value_t = 1.0,
+        requires = "correction",
+        allow_negative_numbers = true
+    )]
+    pub alpha: f32,
+    /// Add a prior, by its weight, to every score; may be repeated.
+    #[arg(long, value_name = "NAME=WEIGHT", value_parser = weight)]
+    pub prior: Vec<(String, f32)>,
     /// Score every point.
     #[arg(long, conflicts_with = "ef")]
     pub exact: bool,

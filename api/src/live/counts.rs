@@ -100,6 +100,20 @@ impl Counts {
         *self.0.write().unwrap_or_else(PoisonError::into_inner) = Counted::new(now_ms);
     }
 
+    /// For each ranking its name, how often it found a row, its queries, and how often it found one of `points` on
+    /// average.
+    #[expect(clippy::cast_precision_loss, reason = "a mean of counts needs few digits")]
+    pub(crate) fn of_row(&self, row: u32, points: usize) -> Vec<(String, u32, u64, f64)> {
+        let counted = self.0.read().unwrap_or_else(PoisonError::into_inner);
+        let of_ranking = |(name, ranking): (&String, &Ranking)| {
+            let queries = ranking.queries.load(Ordering::Relaxed);
+            let places = COUNTED.min(points) as f64;
+            let mean = queries as f64 * places / points.max(1) as f64;
+            (name.clone(), ranking.at(row), queries, mean)
+        };
+        counted.rankings.iter().map(of_ranking).collect()
+    }
+
     /// What was counted, of the points that a snapshot has.
     pub(crate) fn report(&self, snapshot: &Snapshot) -> Report {
         let counted = self.0.read().unwrap_or_else(PoisonError::into_inner);

@@ -296,6 +296,12 @@ impl Watched {
         self.counts.count(ranking, method, answer, snapshot.row_count());
     }
 
+    /// How often a row was among the first answers: for each ranking its name, the count, the queries, and the
+    /// mean count of the points there are.
+    pub(crate) fn counts_of(&self, snapshot: &Snapshot, row: u32) -> Vec<(String, u32, u64, f64)> {
+        self.counts.of_row(row, snapshot.len())
+    }
+
     /// Queries kept, and changes that the bank has yet to learn.
     fn kept(&self) -> (usize, usize) {
         locked(&self.capture).as_ref().map_or((0, 0), |capture| (capture.kept(), capture.waiting()))

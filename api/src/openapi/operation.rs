@@ -317,6 +317,7 @@ fn in_path(name: &str) -> Parameter {
         ),
         "file" => (text.min_length(Some(1)), json!("index.html"), "A file of the pages."),
         "bank" => (text.pattern(Some(NAME_PATTERN)), json!("queries"), "The name of a bank."),
+        "prior" => (text.pattern(Some(NAME_PATTERN)), json!("popularity"), "The name of a prior."),
         "correction" => (text.pattern(Some(NAME_PATTERN)), json!("is"), "The name of a correction."),
         _ => {
             (text.pattern(Some(NAME_PATTERN)), json!("books"), "The name of a collection, or an alias of it.")

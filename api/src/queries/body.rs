@@ -1,6 +1,6 @@
 //! Bodies of requests: what is asked, and where in the body it is.
 
-use dehub_query::{Kind, Ranking, Request, Search, Settings, Source};
+use dehub_query::{Kind, Ranking, Request, Search, Settings, Source, Strategy};
 use serde_json::{Map, Value};
 
 use super::kinds::{self, Examples};
@@ -8,6 +8,7 @@ use super::lookup::{Elsewhere, Lookup};
 use crate::decode::{self, Fields, Place};
 use crate::errors::{self, BATCH_TOO_LARGE, INVALID_VALUE, MISSING_FIELD, NOT_SUPPORTED};
 use crate::filter::filter;
+use crate::priors;
 use crate::problem::Problem;
 use crate::selectors::Selection;
 
@@ -159,11 +160,12 @@ impl Reader<'_> {
         let score_threshold = fields.optional("score_threshold", decode::number_32)?;
         let filter = fields.optional("filter", filter)?.flatten();
         refuse_shards(fields)?;
+        let priors = fields.optional("priors", priors::weights)?.unwrap_or_default();
         let hubness = fields.optional("hubness", hubness)?;
         let has_hubness = hubness.is_some();
         let (ranking, explain) = hubness.unwrap_or_default();
         let (prefetch, below): (Vec<Request>, Vec<Places>) = prefetch.into_iter().unzip();
-        let settings = Settings { limit, ranking, search, filter };
+        let settings = Settings { limit, ranking, search, priors, filter };
         let has_query = kind.is_some();
         let request = Request {
             prefetch,
@@ -277,6 +279,20 @@ fn consistent(
         let detail = "a correction needs a query to rank by; that of a fusion is given in its prefetches";
         return refused(INVALID_VALUE, "hubness", detail);
     }
+    let takes_priors = match &request.kind {
+        Kind::Nearest(_) => true,
+        Kind::Recommend { strategy, .. } => *strategy == Strategy::AverageVector,
+        Kind::ById
+        | Kind::OrderBy(_)
+        | Kind::Sample { .. }
+        | Kind::Fusion(_)
+        | Kind::Discover { .. }
+        | Kind::Context(_) => false,
+    };
+    if !takes_priors && !request.settings.priors.is_empty() {
+        let detail = "priors need one query to add to: a vector, a point, or an average of examples";
+        return refused(INVALID_VALUE, "priors", detail);
+    }
     if !is_scored && request.using.is_some() {
         return refused(INVALID_VALUE, "using", "a vector is used by a query that compares vectors");
     }
@@ -335,14 +351,17 @@ pub(crate) fn params(value: Value, place: Place<'_>) -> Result<Search, Problem> 
 pub(crate) fn hubness(value: Value, place: Place<'_>) -> Result<(Ranking, bool), Problem> {
     let mut fields = Fields::new(value, place)?;
     let correction = fields.optional("correction", decode::string)?;
-    let weight = fields.optional("weight", decode::number_32)?;
+    let alpha = fields.optional("alpha", decode::number_32)?;
     let explain = fields.optional("explain", decode::flag)?.unwrap_or(false);
     fields.finish()?;
-    match (Ranking::named(correction, weight.unwrap_or(1.0)), weight) {
-        (ranking @ Ranking::Corrected { .. }, _) | (ranking, None) => Ok((ranking, explain)),
+    match (Ranking::named(correction, alpha.unwrap_or(1.0)), alpha) {
+        (ranking @ (Ranking::Corrected { .. } | Ranking::Auto { .. }), _) | (ranking, None) => {
+            Ok((ranking, explain))
+        }
         (Ranking::Default | Ranking::Raw, Some(_)) => {
-            let pointer = place.field("weight").to_string();
-            let detail = format!("`{pointer}` has no meaning without a correction to weigh, by its name");
+            let pointer = place.field("alpha").to_string();
+            let detail =
+                format!("`{pointer}` has no meaning without a correction to weigh, by its name or `auto`");
             Err(Problem::new(errors::INVALID_WEIGHT, detail).at(pointer))
         }
     }

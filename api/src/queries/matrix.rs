@@ -116,7 +116,7 @@ fn matrix(task: &Task, body: Value) -> Result<Vec<MatrixRow>, Problem> {
     })?;
     fields.finish()?;
     let ranking: Ranking = hubness.unwrap_or_default();
-    let settings = Settings { limit: Some(limit), ranking, search, filter };
+    let settings = Settings { limit: Some(limit), ranking, search, filter, ..Settings::default() };
     let scope = &snapshot.scope().until(task.deadline()?);
     let drawn = (sample.unwrap_or(SAMPLE_DEFAULT), kinds::seed());
     let rows = dehub_query::matrix(snapshot, scope, using.as_deref(), &settings, drawn);

@@ -1,6 +1,6 @@
 //! Queries: one, many at a time, fused, grouped, explained.
 
-mod body;
+pub(crate) mod body;
 pub(crate) mod groups;
 mod kinds;
 mod lookup;
@@ -12,7 +12,7 @@ use std::sync::Arc;
 use actix_web::HttpResponse;
 use dehub_index::{Scope, Snapshot};
 use dehub_query::{
-    Answered, BATCH_QUERIES_MAX, Explanation, Kind, LIMIT_DEFAULT, LIMIT_MAX, Request, Source,
+    Answered, BATCH_QUERIES_MAX, Explanation, Kind, LIMIT_DEFAULT, LIMIT_MAX, Request, Settings, Source,
     explain_request,
 };
 use dehub_vector::PointId;
@@ -31,6 +31,7 @@ use crate::call::{Answer as Reply, Call, Served, Task};
 use crate::decode::{self, Fields, Place};
 use crate::errors::{self, BATCH_TOO_LARGE, EMPTY_BATCH, INVALID_LIMIT, INVALID_VALUE};
 use crate::live::{COUNTED, Watched};
+use crate::priors;
 use crate::problem::Problem;
 
 /// Hits of all queries of a request together, and of their prefetches: they are held in memory.
@@ -213,12 +214,15 @@ fn explanation(
     answered: &Answered,
 ) -> Result<ExplainReply, Problem> {
     let explained = explain_request(snapshot, scope, request);
-    let (Explanation { raw_ranks, staleness, .. }, raw) =
+    let (Explanation { raw_ranks, boosts, staleness, .. }, raw) =
         explained.map_err(|error| errors::request(&error, places))?;
     let (skipped, shown) = (request.offset, answered.hits.len());
     let limit = request.settings.limit.unwrap_or(LIMIT_DEFAULT);
     let raw: Vec<_> = raw.into_iter().skip(skipped).take(limit).collect();
+    let priors = &request.settings.priors;
+    let boosts = boosts.iter().skip(skipped).take(shown).map(|hit| priors::parts(priors, hit));
     Ok(ExplainReply {
+        boosts: if priors.is_empty() { Vec::new() } else { boosts.collect() },
         plan: answered.plan.as_ref().map(ToString::to_string).unwrap_or_default(),
         raw: reply::hits(snapshot, &raw, None, selection)?,
         // What passes the threshold is a prefix, as scores fall or distances rise; so ranks line up with hits.
@@ -227,8 +231,8 @@ fn explanation(
     })
 }
 
-/// Learns from what was served. A later page is the same query again, and what a filter leaves of an answer
-/// says nothing of who is a hub.
+/// Learns from what was served. A later page is the same query again, and neither what a filter leaves of an answer
+/// nor what a prior lifts says who is a hub.
 fn learn(task: &Task, watched: &Watched, snapshot: &Snapshot, all: &[Request], answered: &[Answered]) {
     let mut rows = Vec::new();
     for (_, answered) in all.iter().zip(answered).filter(|(request, _)| is_counted(request)) {
@@ -257,7 +261,8 @@ fn is_counted(request: &Request) -> bool {
         | Kind::Context(_)
         | Kind::Fusion(_) => false,
     };
-    is_query && request.offset == 0 && request.settings.filter.is_none() && request.prefetch.is_empty()
+    let Settings { filter, priors, .. } = &request.settings;
+    is_query && request.offset == 0 && filter.is_none() && priors.is_empty() && request.prefetch.is_empty()
 }
 
 /// The vector of a query by the unnamed one.

@@ -1,5 +1,7 @@
 //! Answers to requests.
 
+use std::collections::BTreeMap;
+
 use dehub_index::{Point, Snapshot};
 use dehub_query::{Answered, Bound, Found, Hit, Plan, Staleness};
 use dehub_vector::PointId;
@@ -42,7 +44,7 @@ pub(crate) struct HitReply {
     id: PointId,
     /// Always 0: points have no versions of their own.
     version: u64,
-    /// `scale * raw_score - bias`, or a score of the method's own; larger is better. Under `Euclid` a raw ranking
+    /// `scale * raw_score - bias + boost`, or a score of the method's own; larger is better. Under `Euclid` a raw ranking
     /// has the distance here, smaller is better.
     score: f32,
     /// `null` if the score is not of one query.
@@ -51,6 +53,9 @@ pub(crate) struct HitReply {
     bias: Option<f32>,
     /// 1 for methods that only subtract.
     scale: Option<f32>,
+    /// What the priors of the query added, if it has some.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    boost: Option<f32>,
     /// Its rank in the exact raw ranking, from 1, when an explanation was asked for.
     #[serde(skip_serializing_if = "Option::is_none")]
     rank_raw: Option<u32>,
@@ -69,7 +74,8 @@ struct HubnessReply {
     /// `name@version`, or `null` for the raw ranking.
     correction: Option<String>,
     method: Option<String>,
-    weight: Option<f32>,
+    /// The factor on its bias.
+    alpha: Option<f32>,
     /// For a gated method, whether any of its gates was open for this query.
     gate_open: Option<bool>,
 }
@@ -116,6 +122,9 @@ pub(crate) struct ExplainReply {
     pub(crate) raw: Vec<HitReply>,
     /// The rank of each hit in the exact raw ranking, from 1.
     pub(crate) raw_ranks: Vec<u32>,
+    /// For each hit, what each prior of the query added to its score.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(crate) boosts: Vec<BTreeMap<String, f32>>,
     /// For a correction that is behind its banks.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) staleness: Option<StalenessReply>,
@@ -158,7 +167,7 @@ impl FoundBy {
             hubness: HubnessReply {
                 correction: correction.map(|(name, ..)| name.clone()),
                 method: correction.map(|(_, method, _)| method.clone()),
-                weight: correction.map(|&(.., weight)| weight),
+                alpha: correction.map(|&(.., alpha)| alpha),
                 gate_open: answered.gate_open,
             },
             exact: answered.is_exact,
@@ -186,6 +195,7 @@ pub(crate) fn hits(
             raw_score: hit.map(|hit: Hit| hit.raw_score),
             bias: hit.and_then(|hit| hit.bias),
             scale: hit.and_then(|hit| hit.scale),
+            boost: hit.and_then(|hit| hit.boost),
             rank_raw: ranks.and_then(|ranks| ranks.get(place).copied()),
             order_value: order_value.map(OrderValueReply::new),
             parts,

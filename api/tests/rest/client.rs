@@ -112,8 +112,11 @@ impl Client {
         let (content_type, allow) = (header("content-type").unwrap_or_default(), header("allow"));
         let retry_after = header("retry-after");
         let text = response.body_mut().read_to_string().expect("a body of text");
-        let body =
-            serde_json::from_str(&text).unwrap_or_else(|error| panic!("{method} {path}: {error}: {text}"));
+        let is_plain = content_type.starts_with("text/plain");
+        let read = |text: &str| {
+            serde_json::from_str(text).unwrap_or_else(|error| panic!("{method} {path}: {error}: {text}"))
+        };
+        let body = if is_plain { Value::from(text) } else { read(&text) };
         Reply { status: response.status().as_u16(), content_type, allow, retry_after, body }
     }
 

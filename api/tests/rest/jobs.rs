@@ -162,20 +162,56 @@ fn interrupt(folder: &Path) {
 }
 
 #[test]
-fn a_fit_goes_on_as_a_job_after_a_restart_and_its_old_job_is_unknown() {
+fn what_became_of_jobs_is_told_after_a_restart_and_no_number_is_given_twice() {
     let folder = tempdir().expect("a folder");
-    fill(&Served::start(folder.path()), 1000);
+    let served = Served::start(folder.path());
+    fill(&served, 5000);
+    let done = begin(&served, "is", "IS(beta=20)");
+    ended(&served, done);
+    let cancelled = begin(&served, "long", LONG);
+    assert_eq!(served.send("DELETE", &format!("/jobs/{cancelled}"), None, None).status, 202);
+    ended(&served, cancelled);
+    let interrupted = begin(&served, "long", LONG);
+    let told = served.get("/jobs")["jobs"].as_array().expect("a list").clone();
+    drop(served);
+    let served = Served::start(folder.path());
+    let after = served.get("/jobs")["jobs"].as_array().expect("a list").clone();
+    assert_eq!(after[..2], told[..2]);
+    assert_eq!((&after[2]["job"], &after[2]["state"]), (&json!(interrupted), &json!("interrupted")));
+    assert!(after[2]["ended"].as_f64() >= after[2]["started"].as_f64(), "the server ended in good order");
+    let again = served.send("DELETE", &format!("/jobs/{interrupted}"), None, None);
+    assert_eq!((again.status, &again.body["code"]), (409, &json!("job_ended")));
+    let unknown = served.send("GET", "/jobs/99", None, None);
+    assert_eq!((unknown.status, &unknown.body["code"]), (404, &json!("unknown_job")));
+    assert!(begin(&served, "more", "IS(beta=10)") > interrupted);
+}
+
+#[test]
+fn a_fit_that_was_killed_goes_on_as_a_job_and_each_names_the_other() {
+    let folder = tempdir().expect("a folder");
+    let served = Served::start(folder.path());
+    fill(&served, 1000);
+    let job = begin(&served, "is", "IS(beta=20)");
+    ended(&served, job);
+    served.delete("/collections/c/corrections/is");
+    drop(served);
+    // What a process leaves that is killed while the fit is under way.
+    let file = folder.path().join(format!("jobs/{job}.json"));
+    let text = std::fs::read_to_string(&file).expect("it is kept");
+    let mut told: Value = serde_json::from_str(&text).expect("JSON");
+    (told["state"], told["ended"], told["result"]) = (json!("running"), Value::Null, Value::Null);
+    std::fs::write(&file, told.to_string()).expect("writable");
     interrupt(folder.path());
     let served = Served::start(folder.path());
-    let unknown = served.send("GET", "/jobs/1", None, None);
-    assert_eq!((unknown.status, &unknown.body["code"]), (404, &json!("unknown_job")));
-    assert!(
-        unknown.body["detail"].as_str().is_some_and(|detail| detail.contains("do not outlive the process"))
-    );
     served.get("/collections/c");
-    let told = ended(&served, 1);
-    assert_eq!((&told["state"], &told["name"]), (&json!("done"), &json!("is")));
+    let resumed = ended(&served, job + 1);
+    assert_eq!((&resumed["state"], &resumed["name"]), (&json!("done"), &json!("is")));
+    assert_eq!(resumed["resumes"], job);
     assert_eq!(served.get("/collections/c/corrections/is")["method"], "IS(beta=20)");
+    drop(served);
+    let killed = Served::start(folder.path()).get(&format!("/jobs/{job}"));
+    assert_eq!((&killed["state"], &killed["ended"]), (&json!("interrupted"), &Value::Null));
+    assert_eq!(killed["resumed_by"], job + 1);
 }
 
 #[test]

@@ -98,12 +98,12 @@ fn a_correction_takes_a_hub_off_the_top() {
     assert_eq!(ids(&raw), [json!("hub"), json!("a"), json!(7)]);
     assert_eq!(raw["exact"], true);
     assert_eq!(raw["sequence"], 3);
-    let nothing = json!({"correction": null, "method": null, "weight": null, "gate_open": null});
+    let nothing = json!({"correction": null, "method": null, "alpha": null, "gate_open": null});
     assert_eq!(raw["hubness"], nothing);
     assert!(raw["points"][0].get("payload").is_none(), "payloads come when asked for");
 
     let query = json!({"query": {"nearest": [0.8, 0.6]}, "limit": 3, "with_payload": true,
-        "hubness": {"correction": "is", "weight": 1.0, "explain": true}});
+        "hubness": {"correction": "is", "alpha": 1.0, "explain": true}});
     let corrected = ask(&served, &query);
     assert_eq!(ids(&corrected), [json!("a"), json!("hub"), json!(7)]);
     assert_eq!(corrected["hubness"]["correction"], "is@1");
@@ -120,7 +120,7 @@ fn a_correction_takes_a_hub_off_the_top() {
     }
 
     let weightless =
-        ask(&served, &json!({"query": [0.8, 0.6], "limit": 3, "hubness": {"correction": "is", "weight": 0}}));
+        ask(&served, &json!({"query": [0.8, 0.6], "limit": 3, "hubness": {"correction": "is", "alpha": 0}}));
     assert_eq!(weightless["points"], raw["points"]);
 }
 
@@ -359,7 +359,7 @@ fn scores_that_are_no_weighted_sums_are_served_with_their_plan_and_no_bias() {
         assert_eq!(hits[0]["id"], "a", "the hub is farther from the query than from its bank: {found}");
         let plan = found["explain"]["plan"].as_str().expect("a plan");
         assert!(plan.contains(&format!("score each by {method}")), "{plan}");
-        let hubness = json!({"correction": method, "weight": 0.5});
+        let hubness = json!({"correction": method, "alpha": 0.5});
         let body = json!({"query": [0.9, 0.1], "hubness": hubness}).to_string();
         let refused = served.send(
             "POST",

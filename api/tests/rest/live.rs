@@ -273,9 +273,9 @@ fn answers_are_counted_for_each_ranking_apart() {
     for (place, vector) in cone(10, 40, 0).iter().enumerate() {
         // Shorter answers count as they are, longer ones up to the tenth.
         add(&mut raw, ask(&served, vector, &json!({ "limit": ([3, 10, 25][place % 3]) })));
-        let hubness = json!({"correction": "nnn", "weight": if place % 2 == 0 { 1.0 } else { 0.5 }});
+        let hubness = json!({"correction": "nnn", "alpha": if place % 2 == 0 { 1.0 } else { 0.5 }});
         add(&mut corrected, ask(&served, vector, &json!({"hubness": hubness})));
-        add(&mut raw, ask(&served, vector, &json!({"hubness": {"correction": "nnn", "weight": 0}})));
+        add(&mut raw, ask(&served, vector, &json!({"hubness": {"correction": "nnn", "alpha": 0}})));
         ask(&served, vector, &json!({"offset": 10}));
     }
     let report = served.get(&format!("{path}?top=60"));

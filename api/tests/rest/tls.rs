@@ -106,7 +106,7 @@ fn connect(
 fn health(stream: &mut Stream) -> io::Result<String> {
     stream.write_all(b"GET /healthz HTTP/1.1\r\nhost: dehub.test\r\n\r\n")?;
     let mut text = Vec::new();
-    while !text.ends_with(b"{\"status\":\"ok\"}") {
+    while !text.ends_with(b"healthz check passed") {
         let mut byte = [0];
         stream.read_exact(&mut byte)?;
         text.extend(byte);

@@ -18,6 +18,9 @@ use crate::parquet_values::{
     is_text, vector_dim,
 };
 
+const OBJECT_TYPES: &str = "a struct, or strings that are JSON objects \
+     (name the column in `leave_out` to read the file without it)";
+
 /// How the record batches of one schema become columns. Names and types were checked.
 pub(crate) struct Table {
     path: PathBuf,
@@ -164,10 +167,7 @@ impl Checked<'_> {
         } else if self.roles.is_text(name) {
             (is_text(data_type), TEXT_TYPES)
         } else if name == PAYLOAD_NAME && !is_object(data_type) {
-            (
-                false,
-                "a struct, or strings that are JSON objects (name the column in `leave_out` to read the file without it)",
-            )
+            (false, OBJECT_TYPES)
         } else {
             (is_payload(data_type), PAYLOAD_TYPES)
         };

@@ -45,6 +45,8 @@ pub enum CheckKind {
     /// The default, the rule of the quarantine and the policy of the live bank name what there is, and the payload
     /// fields in memory are those with an index.
     Choices,
+    /// Priors are those in memory, and of points that there are.
+    Priors,
     /// Fits that are not complete have numbers of their own.
     Pending,
     /// Segments have every point of their rows once, under the code of its vector, and links lead to all.
@@ -55,7 +57,7 @@ pub enum CheckKind {
 
 impl CheckKind {
     /// Every kind.
-    pub const ALL: [CheckKind; 12] = [
+    pub const ALL: [CheckKind; 13] = [
         CheckKind::Store,
         CheckKind::Counters,
         CheckKind::Points,
@@ -65,6 +67,7 @@ impl CheckKind {
         CheckKind::Gates,
         CheckKind::Corrections,
         CheckKind::Choices,
+        CheckKind::Priors,
         CheckKind::Pending,
         CheckKind::Graph,
         CheckKind::Calibration,
@@ -82,6 +85,7 @@ impl CheckKind {
             CheckKind::Gates => "gates",
             CheckKind::Corrections => "corrections",
             CheckKind::Choices => "choices",
+            CheckKind::Priors => "priors",
             CheckKind::Pending => "pending",
             CheckKind::Graph => "graph",
             CheckKind::Calibration => "calibration",
@@ -197,6 +201,7 @@ impl Collection {
         fresh.banks.clear();
         fresh.sets.clear();
         fresh.corrections.clear();
+        fresh.priors.clear();
         let mut verifier = Verifier { collection: self, state: &state, fresh, view: &view, report };
         verifier.section(CheckKind::Store, progress, Verifier::store);
         if verifier.report.is_whole() {
@@ -208,6 +213,7 @@ impl Collection {
             verifier.section(CheckKind::Gates, progress, Verifier::gates);
             verifier.section(CheckKind::Corrections, progress, Verifier::corrections);
             verifier.section(CheckKind::Choices, progress, Verifier::choices);
+            verifier.section(CheckKind::Priors, progress, Verifier::priors);
             verifier.section(CheckKind::Pending, progress, Verifier::pending);
             verifier.section(CheckKind::Graph, progress, Verifier::graph);
             verifier.section(CheckKind::Calibration, progress, Verifier::calibration);

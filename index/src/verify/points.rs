@@ -4,7 +4,9 @@ use dehub_vector::PointId;
 
 use super::Verifier;
 use crate::ReadError;
+use crate::open::read_priors;
 use crate::pending::PendingRecord;
+use crate::priors::Prior;
 use crate::quarantine::HeldRecord;
 use crate::record::{
     HELD_PREFIX, IDS, META, PENDING_PREFIX, POINTS, VECTORS, from_json, id_key, read_id, read_point,
@@ -102,6 +104,29 @@ impl Verifier<'_> {
         if count != own.len() as u64 {
             self.report.differ(META.name(), "held points", own.len(), count);
         }
+        Ok(())
+    }
+
+    pub(super) fn priors(&mut self) -> Result<(), ReadError> {
+        let strays = read_priors(&mut self.fresh, self.view)?;
+        if strays > 0 {
+            self.report.differ(META.name(), "priors", "values of points that there are", strays);
+        }
+        for (name, prior) in &self.state.priors {
+            self.report.looked_at(prior.given() as u64);
+            let fresh = self.fresh.priors.get(name);
+            let bits = |prior: &Prior, row| prior.value(row).map(f32::to_bits);
+            let is_other = |&row: &u32| fresh.is_none_or(|fresh| bits(fresh, row) != bits(prior, row));
+            for row in self.state.live.iter().filter(is_other) {
+                self.report.differ(
+                    META.name(),
+                    format!("prior {name}, row {row}"),
+                    "the value in memory",
+                    "another",
+                );
+            }
+        }
+        self.compare_names(META.name(), &self.state.priors, |fresh| &fresh.priors);
         Ok(())
     }
 

@@ -10,6 +10,7 @@ mod live;
 mod payloads;
 mod points;
 mod prepared;
+mod priors;
 mod quarantine;
 mod rebuilt;
 mod refit;

@@ -24,9 +24,11 @@ impl Draft<'_> {
         let mut gone = Vec::new();
         for (point, vector) in points.iter().zip(&vectors) {
             self.unhold(&point.id);
-            gone.extend(self.row(&point.id)?);
+            let replaced = self.row(&point.id)?;
+            gone.extend(replaced);
             let row = self.next.row_count();
             self.next.push_row(vector);
+            self.carry_priors(&point.id, replaced);
             self.next.live.insert(row);
             self.ids.insert(point.id.clone(), Some(row));
             let record = point_bytes(&point.id, point.text.as_deref(), point.payload.as_ref());
@@ -51,6 +53,7 @@ impl Draft<'_> {
             unheld += usize::from(self.unhold(id));
             if let Some(row) = self.row(id)? {
                 gone.push(row);
+                self.lose_priors(id);
                 self.ids.insert(id.clone(), None);
                 self.visible.delete(IDS, &id_key(id));
             }
@@ -66,6 +69,7 @@ impl Draft<'_> {
         for &row in gone {
             self.next.live.remove(row);
             self.next.columns.forget(row);
+            self.next.priors.values_mut().for_each(|prior| _ = prior.remove(row));
             self.visible.delete(POINTS, &row_key(row));
             self.visible.delete(VECTORS, &row_key(row));
             for (&number, set) in &self.next.sets {

@@ -37,6 +37,7 @@ pub(crate) fn make(folder: &Path) {
     let labels =
         ["NNN(alpha=0.5,k=2)", "DualDIS(b1=20,b2=3,k=1)", "SN(tau=0.1,n=3)", "DisSimLocal(k=2)", "ZScore"];
     made.fit(&labels.map(fit)).expect("a fit");
+    made.set_prior(&name("p"), &[(1.into(), 0.5), (2.into(), -1.0)]).expect("good values");
 }
 
 pub(crate) fn with_store<T>(folder: &Path, change: impl FnOnce(&Store) -> T) -> T {
@@ -196,5 +197,5 @@ fn no_change_to_any_record_is_a_panic() {
         }
     }
     let collection = Catalogue::new(folder.path()).get(&name("x")).expect("whole again");
-    assert_eq!(dump(&collection.snapshot()).sequence, 4);
+    assert_eq!(dump(&collection.snapshot()).sequence, 5);
 }

@@ -22,6 +22,7 @@ mod made;
 mod model;
 mod model_places;
 mod overwriting;
+mod priors;
 mod quarantine;
 mod reference;
 mod refusing;

@@ -27,6 +27,8 @@ const CROWD: std::ops::Range<u64> = 1000..1300;
 const FIELDS: [&str; 2] = ["f", "g"];
 const LABELS: [&str; 5] =
     ["IS(beta=2)", "NNN(alpha=0.5,k=2)", "DualIS(b1=1,b2=3)", "DIS(beta=2,k=1)", "DualDIS(b1=2,b2=1,k=2)"];
+const PRIOR: &str = "popularity";
+const PRIOR_WEIGHT: f32 = 0.5;
 /// A walk this wide meets every point of a small graph.
 const EFFORT: usize = 4096;
 
@@ -62,6 +64,10 @@ pub(crate) enum Step {
     SetQuarantine(usize, bool),
     EndQuarantine,
     ReleaseAll,
+    /// Values of the prior, which is made if it is not there.
+    SetPrior(BTreeMap<u64, i8>),
+    UnsetPrior(Vec<u64>),
+    DropPrior,
     BuildGraph,
     Freeze,
     Quantize(usize),
@@ -104,6 +110,9 @@ pub(crate) fn step() -> impl Strategy<Value = Step> {
         1 => (label(), any::<bool>()).prop_map(|(label, holds)| Step::SetQuarantine(label, holds)),
         1 => Just(Step::EndQuarantine),
         1 => Just(Step::ReleaseAll),
+        2 => prop::collection::btree_map(0..IDS, -4_i8..=4, 1..3).prop_map(Step::SetPrior),
+        1 => vec(0..IDS, 0..4).prop_map(Step::UnsetPrior),
+        1 => Just(Step::DropPrior),
         1 => Just(Step::BuildGraph),
         1 => Just(Step::Freeze),
         1 => (0..Quantization::ALL.len()).prop_map(Step::Quantize),
@@ -130,6 +139,7 @@ pub(crate) fn every_kind() -> Vec<Step> {
         batch(0, &[[1.0, 0.0], [2.0, 1.0], [-1.0, 2.0], [1.0, 0.0]]),
         Step::SetField(vec![0, 2, 9], 0, Some(1)),
         Step::IndexField(0, true),
+        Step::SetPrior([(0, 3), (1, -2), (2, 1)].into()),
         Step::AddQueries(entries(&[(1.0, 1.0, 1), (2.0, -1.0, 2), (0.0, 1.0, 1)]), false),
         Step::AddReferences(entries(&[(1.0, 0.0, 1), (2.0, 1.0, 4), (0.0, 2.0, 1)]), false),
         Step::Fit(0),
@@ -153,10 +163,13 @@ pub(crate) fn every_kind() -> Vec<Step> {
         Step::BuildGraph,
         Step::SetDurability(Durability::Relaxed),
         Step::ClearPayloads(vec![0, 4]),
+        Step::SetPrior([(0, -1), (3, 4)].into()),
+        Step::UnsetPrior(vec![3, 2]),
         Step::Delete(vec![1, 5]),
         Step::IndexField(0, false),
         Step::SetDurability(Durability::Strict),
         Step::ClearDefault,
+        Step::DropPrior,
         Step::Drop(0),
         Step::Drop(4),
         Step::DropBank(true),
@@ -250,6 +263,8 @@ pub(crate) struct Model {
     /// Of points and held ones, those that have any.
     payloads: BTreeMap<u64, BTreeMap<&'static str, i64>>,
     indexed: BTreeSet<&'static str>,
+    /// Id → value of the prior, if there is one.
+    prior: Option<BTreeMap<u64, i8>>,
     pub(crate) durability: Durability,
 }
 
@@ -337,7 +352,9 @@ impl Model {
             Step::Delete(gone) => {
                 self.payloads.retain(|id, _| !gone.contains(id));
                 let is_gone = |id: &&u64| self.points.remove(id).is_some() || self.held.remove(id).is_some();
-                return Ok(Some(gone.iter().filter(is_gone).count()));
+                let count = gone.iter().filter(is_gone).count();
+                self.forget_priors();
+                return Ok(Some(count));
             }
             Step::SetField(ids, field, value) => {
                 return Ok(Some(self.change_payloads(ids, |payload| match value {
@@ -393,6 +410,17 @@ impl Model {
                 let held = std::mem::take(&mut self.held);
                 self.write_points(&held);
             }
+            Step::SetPrior(values) => {
+                if !values.keys().all(|id| self.points.contains_key(id)) {
+                    return Err(Refused);
+                }
+                self.prior.get_or_insert_default().extend(values);
+            }
+            Step::UnsetPrior(gone) => {
+                let prior = self.prior.as_mut().ok_or(Refused)?;
+                return Ok(Some(gone.iter().filter(|id| prior.remove(id).is_some()).count()));
+            }
+            Step::DropPrior => _ = self.prior.take().ok_or(Refused)?,
             Step::SetDurability(durability) => self.durability = *durability,
             Step::BuildGraph | Step::Freeze | Step::Quantize(_) | Step::Reopen | Step::CutPower(_) => {}
         }
@@ -445,10 +473,17 @@ impl Model {
         if self.rule.is_some_and(|(_, holds)| holds) {
             self.points.retain(|id, _| !batch.contains_key(id));
             self.held.extend(batch.clone());
+            self.forget_priors();
         } else {
             self.held.retain(|id, _| !batch.contains_key(id));
             self.write_points(batch);
         }
+    }
+
+    /// A point that is gone has no prior.
+    fn forget_priors(&mut self) {
+        let points = &self.points;
+        self.prior.iter_mut().for_each(|prior| prior.retain(|id, _| points.contains_key(id)));
     }
 
     fn write_points(&mut self, batch: &BTreeMap<u64, Vec<f32>>) {
@@ -539,6 +574,15 @@ pub(crate) fn perform(
         }
         Step::EndQuarantine => collection.set_quarantine(None)?,
         Step::ReleaseAll => _ = collection.release(&ids(model.held.keys().copied()))?,
+        Step::SetPrior(values) => {
+            let value = |(&id, &value): (&u64, &i8)| (PointId::Number(id), f32::from(value));
+            _ = collection.set_prior(&name(PRIOR), &values.iter().map(value).collect::<Vec<_>>())?;
+        }
+        Step::UnsetPrior(gone) => {
+            let receipt = collection.unset_prior(&name(PRIOR), &ids(gone.iter().copied()))?;
+            return Ok(Some(receipt.deleted));
+        }
+        Step::DropPrior => collection.drop_prior(&name(PRIOR))?,
         Step::BuildGraph => _ = collection.build_graph_if_due()?,
         Step::Freeze => _ = collection.freeze()?,
         Step::Quantize(place) => collection.set_quantization(Quantization::ALL[*place])?,
@@ -612,6 +656,18 @@ pub(crate) fn compare(snapshot: &Snapshot, model: &Model, query: &[f32]) -> Resu
     prop_assert_eq!(snapshot.corrections().len(), model.fitted.len());
     let query = Vector::new(query, snapshot.config().dim, snapshot.config().metric).expect("whole numbers");
     check_ranking(snapshot, model, &query, &Variant::raw(), |_| 0.0)?;
+    prop_assert_eq!(snapshot.prior(PRIOR).is_some(), model.prior.is_some());
+    let values = model.prior.clone().unwrap_or_default();
+    let boost = |id: u64| f64::from(values.get(&id).copied().unwrap_or(0)) * f64::from(PRIOR_WEIGHT);
+    let mut priors = Vec::new();
+    if let Some(prior) = snapshot.prior(PRIOR) {
+        prop_assert_eq!(prior.given(), values.len());
+        for (id, &(row, _)) in &model.points {
+            prop_assert_eq!(prior.value(row), values.get(id).map(|&value| f32::from(value)));
+        }
+        priors.push((prior.column(), PRIOR_WEIGHT));
+        check_ranking(snapshot, model, &query, &Variant::raw().boosted(&priors), |id| -boost(id))?;
+    }
     for label in &model.fitted {
         let correction = snapshot.correction(label).expect("fitted");
         let method = correction.info().method;
@@ -634,9 +690,11 @@ pub(crate) fn compare(snapshot: &Snapshot, model: &Model, query: &[f32]) -> Resu
         let centers: Vec<f64> = correction.columns().iter().map(dehub_index::Column::center).collect();
         let bias = |id| {
             let terms = method.terms(Metric::Dot).into_iter().zip(&weights).zip(&centers);
-            terms.map(|((term, weight), center)| weight * (model.bias(term, id) - center)).sum()
+            terms.map(|((term, weight), center)| weight * (model.bias(term, id) - center)).sum::<f64>()
         };
-        check_ranking(snapshot, model, &query, &correction.variant(&open, 1.0), bias)?;
+        let variant = correction.variant(&open, 1.0);
+        check_ranking(snapshot, model, &query, &variant, bias)?;
+        check_ranking(snapshot, model, &query, &variant.boosted(&priors), |id| bias(id) - boost(id))?;
     }
     Ok(())
 }

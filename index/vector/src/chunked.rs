@@ -81,6 +81,15 @@ impl Chunked {
         }
     }
 
+    /// Replaces the numbers of a row. Clones keep theirs: the chunk is copied if one holds it.
+    ///
+    /// # Panics
+    /// If there is no such row, or the numbers are not `width`.
+    pub fn set(&mut self, row: usize, numbers: &[f32]) {
+        let chunk = Arc::make_mut(&mut self.chunks[row / CHUNK_ROWS]);
+        chunk[(row % CHUNK_ROWS) * self.width..][..self.width].copy_from_slice(numbers);
+    }
+
     /// Makes all rows of a chunk zeros and gives its memory back once no clone holds it. The last chunk is
     /// left as it is while it is not full.
     pub fn clear_chunk(&mut self, chunk: usize) {
@@ -162,6 +171,18 @@ mod tests {
         matrix.push(&[6.0, 7.0]);
         assert_eq!((matrix.len(), matrix.resident_chunks()), (1025, 3));
         assert_eq!((matrix.row(1023), matrix.row(1024)), (&[0.0, 0.0][..], &[6.0, 7.0][..]));
+    }
+
+    #[test]
+    fn a_row_is_replaced_and_clones_and_other_zeros_keep_theirs() {
+        let mut matrix = Chunked::new(2);
+        matrix.push_zeros(600);
+        let kept = matrix.clone();
+        matrix.set(300, &[1.0, 2.0]);
+        matrix.set(599, &[3.0, 4.0]);
+        assert_eq!((matrix.row(300), matrix.row(599)), (&[1.0, 2.0][..], &[3.0, 4.0][..]));
+        assert!((0..600).all(|row| kept.row(row) == [0.0; 2]));
+        assert!((0..600).filter(|row| ![300, 599].contains(row)).all(|row| matrix.row(row) == [0.0; 2]));
     }
 
     #[test]

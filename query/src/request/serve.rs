@@ -46,7 +46,8 @@ pub fn serve(snapshot: &Snapshot, query: &Query, response: &Response) -> Result<
 
 /// Whether scores are served as distances.
 pub(crate) fn is_distance(snapshot: &Snapshot, response: &Response) -> bool {
-    snapshot.config().metric == Metric::Euclidean && response.plan.correction.is_none()
+    let is_raw = response.plan.correction.is_none() && response.hits.iter().all(|hit| hit.boost.is_none());
+    snapshot.config().metric == Metric::Euclidean && is_raw
 }
 
 /// The distance of a query and a point. The similarity is made of half squared norms, which for points that are

@@ -63,7 +63,8 @@ impl Evidence<'_> {
         }
     }
 
-    fn vectors(self) -> Vec<Vector> {
+    /// The queries.
+    pub fn vectors(self) -> Vec<Vector> {
         match self {
             Evidence::Unlabelled(queries) => queries.to_vec(),
             Evidence::Labelled { queries, .. } => queries.iter().map(|query| query.vector.clone()).collect(),

@@ -1,6 +1,6 @@
 //! Answers: batches as singles, gates, explanations.
 
-use dehub_index::DefaultCorrection;
+use dehub_index::{DefaultCorrection, FitInput};
 use dehub_query::{Method, Query, Ranking, Response, Search, Settings, Source, explain, run};
 use dehub_vector::{Metric, PointId};
 
@@ -128,7 +128,8 @@ fn a_point_is_left_out_of_its_own_answer() {
         let snapshot = bed.collection.snapshot();
         for id in [0, 17, 299] {
             for ranking in [Ranking::Raw, Ranking::corrected("IS(beta=20)")] {
-                let settings = Settings { limit: Some(10), ranking, search: Search::Auto, filter: None };
+                let settings =
+                    Settings { limit: Some(10), ranking, search: Search::Auto, ..Settings::default() };
                 let query = Query { source: Source::Point(PointId::Number(id)), settings };
                 let response = run(&snapshot, &[query]).expect("an answer").remove(0);
                 assert_eq!(response.hits.len(), 10);
@@ -149,10 +150,15 @@ fn an_explanation_ranks_each_hit_in_the_raw_answer() {
             limit: Some(10),
             ranking: Ranking::corrected("IS(beta=20)"),
             search: Search::Exact,
-            filter: None,
+            ..Settings::default()
         };
         let query = Query { source, settings };
-        let all = Settings { limit: Some(300), ranking: Ranking::Raw, search: Search::Exact, filter: None };
+        let all = Settings {
+            limit: Some(300),
+            ranking: Ranking::Raw,
+            search: Search::Exact,
+            ..Settings::default()
+        };
         let raw = run(&snapshot, &[Query { settings: all, ..query.clone() }]).expect("an answer").remove(0);
         let explanation = explain(&snapshot, &query).expect("an explanation");
         for (hit, rank) in explanation.corrected.hits.iter().zip(&explanation.raw_ranks) {
@@ -168,7 +174,7 @@ fn the_weight_is_a_factor_on_the_bias() {
     let snapshot = bed.collection.snapshot();
     let ask = |correction: &str, weight| {
         let ranking = Ranking::Corrected { correction: correction.to_owned(), weight };
-        let settings = Settings { limit: Some(20), ranking, search: Search::Exact, filter: None };
+        let settings = Settings { limit: Some(20), ranking, search: Search::Exact, ..Settings::default() };
         let query = Query { source: Source::Vector(numbers(7, 8)), settings };
         essence(&run(&snapshot, &[query]).expect("an answer")[0]).0
     };
@@ -181,7 +187,8 @@ fn the_weight_is_a_factor_on_the_bias() {
 fn a_query_that_names_no_correction_is_ranked_by_the_default() {
     let bed = Bed::random(Metric::Cosine, false);
     bed.fit(&["IS(beta=20)"]);
-    let settings = |ranking| Settings { limit: Some(10), ranking, search: Search::Exact, filter: None };
+    let settings =
+        |ranking| Settings { limit: Some(10), ranking, search: Search::Exact, ..Settings::default() };
     let ask = |ranking| {
         let query = Query { source: Source::Vector(numbers(9, 8)), settings: settings(ranking) };
         run(&bed.collection.snapshot(), &[query]).expect("answered").remove(0)
@@ -196,4 +203,33 @@ fn a_query_that_names_no_correction_is_ranked_by_the_default() {
         assert_eq!(Ranking::named(Some(raw.to_owned()), 1.0), Ranking::Raw);
     }
     assert_eq!(Ranking::named(None, 1.0), Ranking::Default);
+    assert_eq!(Ranking::named(Some("Auto".to_owned()), 0.5), Ranking::Auto { weight: 0.5 });
+}
+
+#[test]
+fn auto_is_the_default_or_else_what_was_chosen_or_else_raw() {
+    let bed = Bed::random(Metric::Cosine, false);
+    let ask = |ranking| {
+        let settings = Settings { ranking, search: Search::Exact, ..Settings::default() };
+        let query = Query { source: Source::Vector(numbers(8, 8)), settings };
+        essence(&run(&bed.collection.snapshot(), &[query]).expect("an answer")[0]).0
+    };
+    let auto = |weight| ask(Ranking::Auto { weight });
+    let by = |correction: &str, weight| ask(Ranking::Corrected { correction: correction.to_owned(), weight });
+    assert_eq!(auto(1.0), ask(Ranking::Raw));
+    bed.fit(&["CSLS(k=3)", "IS(beta=20)"]);
+    let chosen = FitInput {
+        name: name("auto"),
+        method: "IS(beta=20)".parse().expect("a method"),
+        query_bank: Some(name("q")),
+        gallery_bank: None,
+    };
+    bed.collection.fit(&[chosen]).expect("a fit");
+    assert_eq!((auto(1.0), auto(0.5)), (by("IS(beta=20)", 1.0), by("IS(beta=20)", 0.5)));
+    assert_ne!(auto(1.0), ask(Ranking::Raw));
+    let correction = name("CSLS(k=3)");
+    let default = DefaultCorrection { correction, version: 1, evidence: None, forced: true };
+    bed.collection.set_default(&default).expect("forced");
+    assert_eq!((auto(1.0), auto(0.5)), (by("CSLS(k=3)", 1.0), by("CSLS(k=3)", 0.5)));
+    assert_eq!(by("auto", 1.0), by("IS(beta=20)", 1.0), "a name is a name to those who have it from a list");
 }

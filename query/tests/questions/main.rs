@@ -9,6 +9,7 @@ mod measures;
 mod pairs;
 mod payloads;
 mod plans;
+mod priors;
 mod requests;
 mod scored;
 mod staleness;
@@ -98,6 +99,6 @@ pub(crate) fn query(vector: &[f32], limit: usize, correction: Option<&str>, sear
     let ranking = correction.map_or(Ranking::Raw, Ranking::corrected);
     Query {
         source: Source::Vector(vector.to_vec()),
-        settings: Settings { limit: Some(limit), ranking, search, filter: None },
+        settings: Settings { limit: Some(limit), ranking, search, ..Settings::default() },
     }
 }

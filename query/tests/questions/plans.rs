@@ -7,7 +7,7 @@ use crate::Bed;
 
 fn settings(limit: usize, correction: Option<&str>, search: Search) -> Settings {
     let ranking = correction.map_or(Ranking::Raw, Ranking::corrected);
-    Settings { limit: Some(limit), ranking, search, filter: None }
+    Settings { limit: Some(limit), ranking, search, ..Settings::default() }
 }
 
 #[test]
@@ -28,13 +28,13 @@ fn a_plan_reads_as_what_will_be_done() {
             settings(5, Some("DIS(beta=20,k=1)"), Search::Exact),
             2,
             "exact scan of 300 points (exact search was asked for) > gate on the raw best > rank by DIS(beta=20,k=1) \
-             (DIS(beta=20,k=1)@1, weight 1) > best 5 of 2 queries",
+             (DIS(beta=20,k=1)@1, alpha 1) > best 5 of 2 queries",
         ),
         (
             &graph,
             settings(5, Some("IS(beta=20)"), Search::Auto),
             1,
-            "graph walk, effort 128, of 300 points > rank by IS(beta=20) (IS(beta=20)@1, weight 1) > best 5 of 1 queries",
+            "graph walk, effort 128, of 300 points > rank by IS(beta=20) (IS(beta=20)@1, alpha 1) > best 5 of 1 queries",
         ),
         (
             &graph,

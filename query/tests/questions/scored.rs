@@ -146,8 +146,12 @@ fn a_plan_says_how_candidates_are_found_and_what_ranks_them() {
     let bed = bed(Metric::Cosine, true);
     bed.fit(&["DualSoftmax(beta=20,depth=30)"]);
     for (method, search, limit, wanted) in cases {
-        let settings =
-            Settings { limit: Some(limit), ranking: Ranking::corrected(method), search, filter: None };
+        let settings = Settings {
+            limit: Some(limit),
+            ranking: Ranking::corrected(method),
+            search,
+            ..Settings::default()
+        };
         let found = plan(&bed.collection.snapshot(), &settings, 1).expect("a plan");
         assert_eq!(found.to_string(), wanted);
     }

@@ -22,6 +22,7 @@ pub(crate) mod key;
 pub(crate) mod live;
 pub(crate) mod openapi;
 pub(crate) mod ping;
+pub(crate) mod prior;
 pub(crate) mod quarantine;
 pub(crate) mod restore;
 pub(crate) mod rewrite;

@@ -11,7 +11,7 @@ use dehub_query::{
     Staleness, explain_within, run_within,
 };
 use dehub_vector::PointId;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use super::{Context, Outcome};
 use crate::cli;
@@ -26,8 +26,8 @@ pub(crate) fn run(context: &Context, command: &cli::Search) -> anyhow::Result<Ou
     let collection = context.collection(&command.collection)?;
     let snapshot = collection.snapshot();
     let query = Query { source: source(command)?, settings: settings(command)? };
-    if query.settings.ranking == Ranking::Raw && (command.weight - 1.0).abs() > 0.0 {
-        bail!("--weight has no meaning without a correction to weigh");
+    if query.settings.ranking == Ranking::Raw && (command.alpha - 1.0).abs() > 0.0 {
+        bail!("--alpha has no meaning without a correction to weigh");
     }
     let deadline = command.timeout.map(|limit| Deadline::after(Instant::now(), limit));
     let scope = snapshot.scope().until(deadline);
@@ -79,7 +79,7 @@ fn source(command: &cli::Search) -> anyhow::Result<Source> {
 }
 
 fn settings(command: &cli::Search) -> anyhow::Result<Settings> {
-    let ranking = Ranking::named(command.correction.clone(), command.weight);
+    let ranking = Ranking::named(command.correction.clone(), command.alpha);
     // The command line takes one of them.
     let search = match (command.ef, command.recall, command.candidates) {
         _ if command.exact => Search::Exact,
@@ -88,7 +88,13 @@ fn settings(command: &cli::Search) -> anyhow::Result<Settings> {
         (.., Some(candidates)) => Search::Codes { candidates },
         (None, None, None) => Search::Auto,
     };
-    Ok(Settings { limit: command.k, ranking, search, filter: filter(command)? })
+    for (place, (name, _)) in command.prior.iter().enumerate() {
+        if command.prior[..place].iter().any(|(earlier, _)| earlier == name) {
+            bail!("--prior names {name} twice");
+        }
+    }
+    let priors = command.prior.clone();
+    Ok(Settings { limit: command.k, ranking, search, priors, filter: filter(command)? })
 }
 
 fn filter(command: &cli::Search) -> anyhow::Result<Option<Arc<Filter>>> {
@@ -122,7 +128,7 @@ pub(crate) fn points(snapshot: &Snapshot, hits: &[Hit]) -> anyhow::Result<Vec<Po
 fn hit_json(hit: &Hit, point: &Point) -> Value {
     let payload: Option<Value> =
         point.payload.as_ref().and_then(|payload| serde_json::from_str(payload.as_json()).ok());
-    json!({
+    let mut value = json!({
         "id": point.id,
         "score": shortest(hit.score),
         "raw_score": shortest(hit.raw_score),
@@ -130,7 +136,11 @@ fn hit_json(hit: &Hit, point: &Point) -> Value {
         "scale": hit.scale.map(shortest),
         "text": point.text,
         "payload": payload,
-    })
+    });
+    if let Some(boost) = hit.boost {
+        value["boost"] = json!(shortest(boost));
+    }
+    value
 }
 
 /// The shortest decimal that stands for a 32-bit number; widening it would print digits it never had.
@@ -151,13 +161,19 @@ fn to_json(response: &Response, points: &[Point]) -> Value {
 }
 
 fn show_explanation(context: &Context, snapshot: &Snapshot, explanation: &Explanation) -> anyhow::Result<()> {
-    let Explanation { raw, corrected, raw_ranks, staleness } = explanation;
+    let Explanation { raw, corrected, raw_ranks, boosts, staleness } = explanation;
     let raw_points = points(snapshot, &raw.hits)?;
     let corrected_points = points(snapshot, &corrected.hits)?;
     let mut value = to_json(corrected, &corrected_points);
     value["raw"] = to_json(raw, &raw_points);
     if let Some(hits) = value["points"].as_array_mut() {
         hits.iter_mut().zip(raw_ranks).for_each(|(hit, rank)| hit["rank_raw"] = json!(rank));
+    }
+    if !corrected.plan.priors.is_empty() {
+        let part = |((name, _), boost): (&(String, f32), &f32)| (name.clone(), json!(shortest(*boost)));
+        let parts =
+            |boosts: &Vec<f32>| corrected.plan.priors.iter().zip(boosts).map(part).collect::<Map<_, _>>();
+        value["boosts"] = json!(boosts.iter().map(parts).collect::<Vec<_>>());
     }
     value["staleness"] = staleness.as_ref().map_or(Value::Null, staleness_json);
     context.output.result(&value, || {
@@ -198,20 +214,26 @@ fn staleness_text(staleness: &Staleness) -> String {
 
 /// Hits as a table; with the rank of each in the raw answer, if given.
 pub(crate) fn hits_table(hits: &[Hit], points: &[Point], raw_ranks: Option<&[u32]>) -> String {
+    let has_priors = hits.iter().any(|hit| hit.boost.is_some());
+    let signed = |part: Option<f32>| part.map_or(String::new(), |part| format!("{part:+.4}"));
     let rows = hits.iter().zip(points).enumerate().map(|(place, (hit, point))| {
         let was = raw_ranks.map_or(String::new(), |ranks| ranks[place].to_string());
-        vec![
+        let mut cells = vec![
             format!("{}", place + 1),
             point.id.to_string(),
             shortened(point.text.as_deref().unwrap_or("")),
             format!("{:.4}", hit.score),
             format!("{:.4}", hit.raw_score),
-            hit.bias.map_or(String::new(), |bias| format!("{bias:+.4}")),
-            was,
-        ]
+            signed(hit.bias),
+        ];
+        cells.extend(has_priors.then(|| signed(hit.boost)));
+        cells.push(was);
+        cells
     });
-    let last = if raw_ranks.is_some() { "raw rank" } else { "" };
-    table(&["", "id", "text", "score", "raw", "bias", last], 3, rows)
+    let mut head = vec!["", "id", "text", "score", "raw", "bias"];
+    head.extend(has_priors.then_some("priors"));
+    head.push(if raw_ranks.is_some() { "raw rank" } else { "" });
+    table(&head, 3, rows)
 }
 
 fn how(response: &Response) -> String {

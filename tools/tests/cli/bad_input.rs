@@ -102,7 +102,7 @@ fn names_and_numbers_that_do_not_exist_are_told_with_those_that_do() {
         (&["search", "x", "--id", "1", "--timeout", "0.000000001"], &["stopped", "1ns"]),
         (&["search", "x", "--vector", "one"], &["--vector", "JSON array"]),
         (&["search", "x", "--queries", "good.npy", "--row", "3"], &["good.npy", "row 3", "3 rows"]),
-        (&["search", "x", "--id", "1", "--correction", "IS(beta=20)", "--weight", "-1"], &["weight"]),
+        (&["search", "x", "--id", "1", "--correction", "IS(beta=20)", "--alpha", "-1"], &["alpha"]),
         (&["fit", "x", "-m", "IS(beta=0)"], &["`beta` of IS is 0"]),
         (&["fit", "x", "-m", "IS(k=3)"], &["IS has no parameter `k`", "beta"]),
         (&["fit", "x", "-m", "SOFT"], &["unknown correction method `SOFT`"]),

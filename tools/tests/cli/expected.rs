@@ -120,7 +120,7 @@ fn a_correction_of_weight_zero_answers_as_no_correction_does() {
     for row in ["0", "7", "399"] {
         let search = ["search", "wordnet", "--queries", &queries, "--row", row, "-k", "50"];
         let raw = dehub.json(&search);
-        let zero = dehub.json(&[&search[..], &["--correction", "IS(beta=20)", "--weight", "0"]].concat());
+        let zero = dehub.json(&[&search[..], &["--correction", "IS(beta=20)", "--alpha", "0"]].concat());
         assert_eq!(raw["points"], zero["points"]);
     }
 }
@@ -214,7 +214,7 @@ fn a_score_that_is_no_bias_is_explained_and_raises_no_alarm() {
     assert!(found["plan"].as_str().expect("a plan").contains("by GC(k=32)"), "{found}");
     assert!(found["points"][0]["bias"].is_null(), "{found}");
     assert!(dehub.ok(&[&search[..], &["--explain"]].concat()).stdout.contains("raw rank"));
-    let halved = dehub.run(&[&search[..], &["--weight", "0.5"]].concat());
+    let halved = dehub.run(&[&search[..], &["--alpha", "0.5"]].concat());
     assert!(halved.code == 1 && halved.stderr.contains("wanted 1, or 0"), "{}", halved.stderr);
     let vector: Vec<f32> = vec![1.0; 128];
     let point = dehub.file("point.jsonl", serde_json::json!({ "id": "new", "vector": vector }).to_string());

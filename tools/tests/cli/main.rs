@@ -13,6 +13,7 @@ mod live;
 mod mending;
 mod operating;
 mod preparing;
+mod priors;
 mod serving;
 mod settings;
 mod tuning;

@@ -22,14 +22,16 @@ ORDER = """
     setPayload overwritePayload deletePayload
     addToBank listBanks getBank fitCorrection listCorrections getCorrection
     setDefault getDefault clearDefault
+    setPrior listPriors getPrior getPriorValues
     beginLive getLive
     queryPoints queryBatch queryGroups searchPoints searchBatch searchGroups recommendPoints recommendBatch
     recommendGroups discoverPoints discoverBatch searchMatrixPairs searchMatrixOffsets
     flushLive bankDrift queryDrift endLive
-    getHubness getLiveHubness resetLiveHubness
+    getHubness getLiveHubness resetLiveHubness getNeighbours evaluate tune unsetPrior deletePrior
     absorbBank decayBank deleteEntries
     beginQuarantine getQuarantine releasePoints endQuarantine
     batchUpdate clearPayload deletePoints deleteFieldIndex
+    buildGraph verifyCollection compactCollection
     createSnapshot listSnapshots downloadSnapshot recoverSnapshot uploadSnapshot deleteSnapshot
     createBackup listBackups listJobs getJob cancelJob restoreBackup deleteBackup
     deleteCorrection deleteBank metrics deleteCollection
@@ -170,6 +172,19 @@ class Story:
 
     def after_restoreBackup(self, answer, _):
         self.job(answer["result"]["job"])
+
+    def before_tune(self):
+        """A choice needs many queries."""
+        vectors = [[place * step % 9 / 9 - 0.4 for step in (2, 3, 5, 7)] for place in range(1, 400)]
+        self.do("PUT", "/collections/books/banks/recent", kind="query", vectors=vectors)
+
+    def after_tune(self, answer, _):
+        self.job(answer["result"]["job"])
+
+    after_buildGraph = after_verifyCollection = after_compactCollection = after_tune
+
+    def before_deleteBank(self):
+        self.do("DELETE", "/collections/books/corrections/chosen")
 
     def before_bankDrift(self):
         """Few entries are compared with nothing."""

@@ -27,6 +27,7 @@ NAMES = {
     "bank": ["queries", "points", "spare"],
     "correction": ["is", "csls", "spare"],
     "id": ["1", "2", "17", "three"],
+    "prior": ["popularity", "spare"],
     "field": ["genre", "year"],
     "job": [1, 2],
     "against": ["recent", "points"],
@@ -64,6 +65,7 @@ def fill():
         ("PUT", f"{root}/banks/points", {"kind": "gallery", "vectors": spread(20, 4), "ids": list(range(20))}),
         ("PUT", f"{root}/corrections/is", {"method": "IS", "query_bank": "queries"}),
         ("PUT", f"{root}/corrections/csls", {"method": "CSLS", "query_bank": "queries"}),
+        ("PUT", f"{root}/priors/popularity", {"ids": ids[:20], "values": [row / 20 for row in range(20)]}),
     ]:
         response = client.request(method, path, json=body)
         # What is there already is fine.

@@ -211,3 +211,19 @@ pub(crate) struct RestoreBackup {
     /// Whether it takes the place of the collection that is there.
     replace: Option<bool>,
 }
+
+/// Whether to freeze all points to one segment.
+#[derive(ToSchema)]
+pub(crate) struct BuildGraph {
+    whole: Option<bool>,
+}
+
+/// Whether to put in place what differs and is derived.
+#[derive(ToSchema)]
+pub(crate) struct VerifyCollection {
+    rebuild: Option<bool>,
+}
+
+/// There is nothing to choose.
+#[derive(ToSchema)]
+pub(crate) struct CompactCollection {}

@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 
 use utoipa::ToSchema;
 
-use crate::openapi::schema::{Id, Name, Vector, always, one, text, union};
+use super::filters::Filter;
+use super::queries::{Priors, SearchParams};
+use crate::openapi::schema::{Id, Name, Number32, Vector, always, one, text, union};
 
 union! {
     /// Entries of a bank: those of lists, or all points of the collection.
@@ -119,7 +121,7 @@ pub(crate) struct FitAuto {
     qrels: Option<Vec<Judgement>>,
     seed: Option<u64>,
     /// Rounds of the bootstrap.
-    #[schema(minimum = 1, maximum = 10000)]
+    #[schema(minimum = 100, maximum = 100000)]
     rounds: Option<usize>,
 }
 
@@ -153,7 +155,7 @@ pub(crate) struct SetDefault {
     qrels: Option<Vec<Judgement>>,
     seed: Option<u64>,
     /// Rounds of the bootstrap.
-    #[schema(minimum = 1, maximum = 10000)]
+    #[schema(minimum = 100, maximum = 100000)]
     rounds: Option<usize>,
 }
 
@@ -181,4 +183,87 @@ pub(crate) struct LivePolicyParams {
     /// Queries of one client at most; 100 unless given.
     #[schema(minimum = 1)]
     per_client: Option<usize>,
+}
+
+/// Values of a prior, as lists of equal length.
+#[derive(ToSchema)]
+pub(crate) struct SetPrior {
+    #[schema(min_items = 1, max_items = 16384)]
+    ids: Vec<Id>,
+    #[schema(min_items = 1, max_items = 16384)]
+    values: Vec<Number32>,
+}
+
+/// Points by their ids.
+#[derive(ToSchema)]
+pub(crate) struct PriorIds {
+    #[schema(min_items = 1, max_items = 16384)]
+    ids: Vec<Id>,
+}
+
+/// What to measure: each ranking by each way of searching.
+#[derive(ToSchema)]
+pub(crate) struct Evaluate {
+    /// Queries to ask; entries of a bank or stored points unless given.
+    #[schema(min_items = 1, max_items = 20000)]
+    queries: Option<Vec<EvaluatedQuery>>,
+    /// The bank whose entries are asked.
+    bank: Option<Name>,
+    /// Entries of the bank, or points, at most; 256 unless given.
+    #[schema(minimum = 1, maximum = 20000)]
+    sample: Option<usize>,
+    /// Grades of points by the ids of queries: `{query: {point: grade}}`.
+    qrels: Option<BTreeMap<String, BTreeMap<String, u32>>>,
+    /// What is measured by the grades, such as `nDCG@10`.
+    #[schema(min_items = 1, max_items = 32)]
+    measures: Option<Vec<String>>,
+    /// Corrections beside the raw ranking; all unless given.
+    #[schema(max_items = 32)]
+    corrections: Option<Vec<String>>,
+    /// Ways of searching.
+    #[schema(min_items = 1, max_items = 32)]
+    searches: Option<Vec<SearchParams>>,
+    priors: Option<Priors>,
+    /// Hits of a query that are compared; 10 unless given.
+    #[schema(minimum = 1, maximum = 1000)]
+    limit: Option<usize>,
+    filter: Option<Filter>,
+}
+
+union! {
+    /// A query, perhaps with the id that grades are under; without one, that is its place.
+    EvaluatedQuery => one::<Vector>(), one::<QueryWithId>()
+}
+
+/// A query with its id.
+#[derive(ToSchema)]
+pub(crate) struct QueryWithId {
+    id: Option<Id>,
+    vector: Vector,
+}
+
+/// What to choose a correction from, and by what.
+#[derive(ToSchema)]
+pub(crate) struct Tune {
+    query_bank: Name,
+    gallery_bank: Option<Name>,
+    /// Methods to choose from; some of each kind unless given.
+    #[schema(min_items = 1, max_items = 64)]
+    methods: Option<Vec<String>>,
+    /// The name to install the choice under.
+    correction: Option<Name>,
+    /// Whether it becomes the default.
+    set_default: Option<bool>,
+    /// Whether to install the best even if none passes.
+    force: Option<bool>,
+    /// Queries to choose by, none of them in the bank.
+    queries: Option<Vec<Vector>>,
+    /// A bank of such queries.
+    bank: Option<Name>,
+    /// What is right for the queries.
+    qrels: Option<Vec<Judgement>>,
+    seed: Option<u64>,
+    /// Rounds of the bootstrap.
+    #[schema(minimum = 100, maximum = 100000)]
+    rounds: Option<usize>,
 }

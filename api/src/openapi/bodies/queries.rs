@@ -1,5 +1,7 @@
 //! Bodies of queries.
 
+use std::collections::BTreeMap;
+
 use utoipa::ToSchema;
 
 use super::corrections::Never;
@@ -25,6 +27,7 @@ pub(crate) struct QueryRequest {
     params: Option<SearchParams>,
     /// Hits with a worse score are left out.
     score_threshold: Option<Number32>,
+    priors: Option<Priors>,
     filter: Option<Filter>,
     with_payload: Option<WithPayload>,
     with_vector: Option<bool>,
@@ -130,6 +133,7 @@ pub(crate) struct Prefetch {
     limit: Option<usize>,
     params: Option<SearchParams>,
     score_threshold: Option<Number32>,
+    priors: Option<Priors>,
     filter: Option<Filter>,
     hubness: Option<HubnessParams>,
 }
@@ -158,14 +162,19 @@ pub(crate) struct SearchParams {
     candidates: Option<usize>,
 }
 
+/// Weights of priors by their names: each adds its weight times the value that a point has.
+#[derive(ToSchema)]
+pub(crate) struct Priors(BTreeMap<String, Number32>);
+
 /// By what correction to rank; the default of the collection unless given.
 #[derive(ToSchema)]
 pub(crate) struct HubnessParams {
-    /// The name of a correction, or `none` for the raw ranking.
+    /// The name of a correction, `none` for the raw ranking, or `auto`.
     correction: Option<String>,
-    /// From the raw ranking at 0 to the whole correction at 1; needs the name of a correction.
-    #[schema(minimum = 0, maximum = 1)]
-    weight: Option<f64>,
+    /// The factor on its bias: from the raw ranking at 0 to the correction as it was fitted at 1, and beyond; needs the
+    /// name of a correction, or `auto`.
+    #[schema(minimum = 0, maximum = 100)]
+    alpha: Option<f64>,
     /// Whether to tell how the answer came about.
     explain: Option<bool>,
 }
@@ -195,6 +204,7 @@ pub(crate) struct QueryGroups {
     lookup_from: Option<LookupFrom>,
     params: Option<SearchParams>,
     score_threshold: Option<Number32>,
+    priors: Option<Priors>,
     filter: Option<Filter>,
     with_payload: Option<WithPayload>,
     with_vector: Option<bool>,
@@ -229,6 +239,7 @@ pub(crate) struct SearchRequest {
     offset: Option<usize>,
     params: Option<SearchParams>,
     score_threshold: Option<Number32>,
+    priors: Option<Priors>,
     filter: Option<Filter>,
     with_payload: Option<WithPayload>,
     with_vector: Option<bool>,
@@ -268,6 +279,7 @@ pub(crate) struct SearchGroups {
     lookup_from: Option<LookupFrom>,
     params: Option<SearchParams>,
     score_threshold: Option<Number32>,
+    priors: Option<Priors>,
     filter: Option<Filter>,
     with_payload: Option<WithPayload>,
     with_vector: Option<bool>,
@@ -290,6 +302,7 @@ pub(crate) struct RecommendRequest {
     offset: Option<usize>,
     params: Option<SearchParams>,
     score_threshold: Option<Number32>,
+    priors: Option<Priors>,
     filter: Option<Filter>,
     with_payload: Option<WithPayload>,
     with_vector: Option<bool>,
@@ -319,6 +332,7 @@ pub(crate) struct RecommendGroups {
     lookup_from: Option<LookupFrom>,
     params: Option<SearchParams>,
     score_threshold: Option<Number32>,
+    priors: Option<Priors>,
     filter: Option<Filter>,
     with_payload: Option<WithPayload>,
     with_vector: Option<bool>,
@@ -340,6 +354,7 @@ pub(crate) struct DiscoverRequest {
     offset: Option<usize>,
     params: Option<SearchParams>,
     score_threshold: Option<Number32>,
+    priors: Option<Priors>,
     filter: Option<Filter>,
     with_payload: Option<WithPayload>,
     with_vector: Option<bool>,

@@ -8,8 +8,8 @@ use crate::aliases::Listed as AliasList;
 use crate::backups::{Listed as BackupList, Removed};
 use crate::collections::{Described, Exists, Listed as CollectionList};
 use crate::openapi::bodies::collections::{
-    ChangeAliases, CreateBackup, CreateCollection, RecoverSnapshot, RestoreBackup, SnapshotForm,
-    UpdateCollection,
+    BuildGraph, ChangeAliases, CompactCollection, CreateBackup, CreateCollection, RecoverSnapshot,
+    RestoreBackup, SnapshotForm, UpdateCollection, VerifyCollection,
 };
 use crate::openapi::operation::Operation;
 use crate::openapi::schema::{boolean, list, one};
@@ -20,7 +20,7 @@ const ALIASES: &str = "Aliases";
 const COPIES: &str = "Snapshots and backups";
 
 pub(super) fn operations() -> Vec<Operation> {
-    [collections(), aliases(), snapshots(), backups()].into_iter().flatten().collect()
+    [collections(), upkeep(), aliases(), snapshots(), backups()].into_iter().flatten().collect()
 }
 
 fn collections() -> Vec<Operation> {
@@ -72,6 +72,33 @@ fn collections() -> Vec<Operation> {
         get("/collections/{collection}/exists", about("collectionExists", "Whether there is a collection"))
             .timed()
             .gives(one::<Exists>()),
+    ]
+}
+
+fn upkeep() -> Vec<Operation> {
+    let about = |id, summary| (id, COLLECTIONS, summary);
+    vec![
+        post("/collections/{collection}/build", about("buildGraph", "Freezes points, as a job"))
+            .timed()
+            .takes::<BuildGraph>([("whole", json!({ "whole": true }))])
+            .optionally()
+            .may_refuse(&[409, 507])
+            .begins_job(),
+        post(
+            "/collections/{collection}/verify",
+            about("verifyCollection", "Derives everything again and compares, as a job"),
+        )
+        .timed()
+        .takes::<VerifyCollection>([("look", json!({ "rebuild": false }))])
+        .optionally()
+        .may_refuse(&[409, 507])
+        .begins_job(),
+        post("/collections/{collection}/compact", about("compactCollection", "Gives back disk, as a job"))
+            .timed()
+            .takes::<CompactCollection>([("plain", json!({}))])
+            .optionally()
+            .may_refuse(&[409, 507])
+            .begins_job(),
     ]
 }
 

@@ -7,23 +7,27 @@ use super::{delete, get, post, put};
 use crate::banks::{BankReply, Listed as BankList};
 use crate::corrections::{ChosenReply, CorrectionReply, FittedReply, Listed as CorrectionList};
 use crate::defaults::DefaultReply;
+use crate::evaluation::EvaluationReply;
 use crate::hubness::Measured;
 use crate::live::handlers::{Described, DriftReply, FlushReply, HubnessReply};
+use crate::neighbours::NeighboursReply;
 use crate::openapi::bodies::corrections::{
-    AddToBank, DecayBank, DeleteEntries, DriftQueries, FitCorrection, LivePolicyParams, ReleasePoints,
-    SetDefault,
+    AddToBank, DecayBank, DeleteEntries, DriftQueries, Evaluate, FitCorrection, LivePolicyParams, PriorIds,
+    ReleasePoints, SetDefault, SetPrior, Tune,
 };
 use crate::openapi::bodies::points::HubRule;
 use crate::openapi::operation::Operation;
 use crate::openapi::schema::{boolean, nullable, one};
 use crate::points::WriteReply;
+use crate::priors::{Listed as PriorList, PriorReply, Values as PriorValues, WriteReply as PriorWrite};
 use crate::quarantine::{Listed as QuarantineList, QuarantineReply};
 
 const BANKS: &str = "Banks";
 const CORRECTIONS: &str = "Corrections";
 
 pub(super) fn operations() -> Vec<Operation> {
-    let topics = [banks(), entries(), corrections(), default(), quarantine(), live(), measured()];
+    let topics =
+        [banks(), entries(), corrections(), default(), quarantine(), live(), measured(), priors(), judged()];
     topics.into_iter().flatten().collect()
 }
 
@@ -220,6 +224,94 @@ fn measured() -> Vec<Operation> {
             .parameter("top", count(0, 10_000), "Hubs listed; 10 unless given.")
             .gives(one::<HubnessReply>()),
         delete(live, about("resetLiveHubness", "Counts from 0 again")).timed().gives(boolean()),
+    ]
+}
+
+fn priors() -> Vec<Operation> {
+    let about = |id, summary| (id, CORRECTIONS, summary);
+    let path = "/collections/{collection}/priors/{prior}";
+    vec![
+        get("/collections/{collection}/priors", about("listPriors", "The priors of a collection"))
+            .timed()
+            .gives(one::<PriorList>()),
+        get(path, about("getPrior", "A prior in numbers")).timed().gives(one::<PriorReply>()),
+        post(path, about("getPriorValues", "The values of points"))
+            .timed()
+            .takes::<PriorIds>([("two", json!({ "ids": [1, "three"] }))])
+            .gives(one::<PriorValues>()),
+        put(path, about("setPrior", "Gives points values, which queries may add to scores"))
+            .timed()
+            .writes()
+            .takes::<SetPrior>([("two", json!({ "ids": [1, 2], "values": [0.5, -0.25] }))])
+            .gives(one::<PriorWrite>()),
+        delete(path, about("deletePrior", "Drops a prior")).timed().writes().gives(boolean()),
+        post(
+            "/collections/{collection}/priors/{prior}/delete",
+            about("unsetPrior", "Takes values of points away"),
+        )
+        .timed()
+        .writes()
+        .takes::<PriorIds>([("one", json!({ "ids": [2] }))])
+        .gives(one::<PriorWrite>()),
+    ]
+}
+
+fn judged() -> Vec<Operation> {
+    let about = |id, summary| (id, CORRECTIONS, summary);
+    let alpha = ObjectBuilder::new().schema_type(Type::Number).minimum(Some(0)).maximum(Some(100)).build();
+    let string = ObjectBuilder::new().schema_type(Type::String).enum_values(Some(["string"])).build();
+    vec![
+        get(
+            "/collections/{collection}/points/{id}/neighbours",
+            about(
+                "getNeighbours",
+                "What is near a point, and \
+            whether it is a hub",
+            ),
+        )
+        .timed()
+        .parameter("k", count(1, 65_536), "Neighbours at most; 10 unless given.")
+        .parameter("correction", text(), "What to rank them by; raw unless given.")
+        .parameter("alpha", alpha, "The factor on its bias; 1 unless given.")
+        .parameter("exact", Object::with_type(Type::Boolean), "Whether to score every point.")
+        .parameter("id_type", string, "Digits are a string.")
+        .may_refuse(&[408])
+        .gives(one::<NeighboursReply>()),
+        post(
+            "/collections/{collection}/evaluate",
+            about("evaluate", "Measures rankings and ways of searching"),
+        )
+        .timed()
+        .may_be_job()
+        .takes::<Evaluate>([
+            ("stored_points", json!({ "sample": 3, "limit": 2, "searches": [{ "exact": true }] })),
+            (
+                "judged",
+                json!({
+                    "queries": [[0.1, 0.2, 0.3, 0.4], { "id": "whale", "vector": [0.9, 0.1, 0.1, 0.3] }],
+                    "qrels": { "0": { "three": 1 }, "whale": { "1": 2, "2": 1 } },
+                    "measures": ["nDCG@10"],
+                    "corrections": ["is"],
+                    "limit": 3,
+                }),
+            ),
+        ])
+        .gives(one::<EvaluationReply>()),
+        post("/collections/{collection}/tune", about("tune", "Chooses a correction, as a job"))
+            .timed()
+            .takes::<Tune>([(
+                "two_methods",
+                json!({
+                    "query_bank": "queries",
+                    "bank": "recent",
+                    "methods": ["IS(beta=20)", "CSLS(k=2)"],
+                    "correction": "chosen",
+                    "force": true,
+                    "rounds": 200,
+                }),
+            )])
+            .may_refuse(&[409, 507])
+            .begins_job(),
     ]
 }
 

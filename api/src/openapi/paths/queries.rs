@@ -86,7 +86,7 @@ fn query_examples() -> [(&'static str, Value); 12] {
             "corrected",
             json!({
                 "query": { "nearest": [0.1, 0.2, 0.3, 0.4] },
-                "hubness": { "correction": "is", "weight": 0.5, "explain": true },
+                "hubness": { "correction": "is", "alpha": 0.5, "explain": true },
             }),
         ),
         (
@@ -95,6 +95,7 @@ fn query_examples() -> [(&'static str, Value); 12] {
                 "query": [0.1, 0.2, 0.3, 0.4],
                 "filter": { "must": [{ "key": "genre", "match": { "except": ["poem"] } }] },
                 "params": { "exact": true, "indexed_only": false },
+            "priors": { "popularity": 0.2 },
                 "score_threshold": -1.0,
             }),
         ),
