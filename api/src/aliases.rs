@@ -4,18 +4,21 @@ use actix_web::HttpResponse;
 use dehub_index::{AliasChange, Name};
 use serde::Serialize;
 use serde_json::Value;
+use utoipa::ToSchema;
 
 use crate::call::Call;
 use crate::decode::{self, Fields, Place};
 use crate::errors::{self, AliasName};
 use crate::problem::Problem;
 
-#[derive(Serialize)]
-struct Listed {
+#[derive(Serialize, ToSchema)]
+#[schema(as = AliasList)]
+pub(crate) struct Listed {
     aliases: Vec<AliasReply>,
 }
 
-#[derive(Serialize)]
+#[derive(Serialize, ToSchema)]
+#[schema(as = Alias)]
 struct AliasReply {
     alias_name: String,
     collection_name: String,

@@ -14,6 +14,7 @@ use dehub_index::{
 };
 use serde::Serialize;
 use serde_json::{Value, json};
+use utoipa::ToSchema;
 
 use crate::call::{Answer, Call, Task};
 use crate::decode::{self, Fields, Place};
@@ -118,21 +119,25 @@ pub fn restored_value(info: &BackupInfo, adopted: &Adopted) -> Value {
 }
 
 /// The answer to a request that began a backup or a restore.
-#[derive(Serialize)]
-struct Begun {
+#[derive(Serialize, ToSchema)]
+#[schema(as = JobBegun)]
+pub(crate) struct Begun {
     job: u64,
 }
 
-#[derive(Serialize)]
-struct Listed {
+#[derive(Serialize, ToSchema)]
+#[schema(as = BackupList)]
+pub(crate) struct Listed {
     /// The oldest first.
+    #[schema(value_type = Vec<Object>)]
     backups: Vec<Value>,
     /// What is wrong with those that cannot be read.
     damaged: Vec<String>,
 }
 
-#[derive(Serialize)]
-struct Removed {
+#[derive(Serialize, ToSchema)]
+#[schema(as = BackupsRemoved)]
+pub(crate) struct Removed {
     backups: Vec<String>,
     objects: usize,
     bytes: u64,

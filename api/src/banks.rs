@@ -7,6 +7,7 @@ use dehub_index::{BankInfo, BankUpdate, Collection, EntryInput, EntrySelector, F
 use dehub_query::BankKind;
 use serde::Serialize;
 use serde_json::{Value, json};
+use utoipa::ToSchema;
 
 use crate::bodies::{DeletedIds, EntryRows};
 use crate::call::{Answer, Call, Task};
@@ -18,7 +19,8 @@ use crate::points::{WriteReply, same_length};
 use crate::problem::Problem;
 
 /// A bank in an answer.
-#[derive(Serialize)]
+#[derive(Serialize, ToSchema)]
+#[schema(as = Bank)]
 pub(crate) struct BankReply {
     name: String,
     kind: &'static str,
@@ -41,8 +43,9 @@ impl BankReply {
     }
 }
 
-#[derive(Serialize)]
-struct Listed {
+#[derive(Serialize, ToSchema)]
+#[schema(as = BankList)]
+pub(crate) struct Listed {
     banks: Vec<BankReply>,
 }
 

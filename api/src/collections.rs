@@ -11,6 +11,7 @@ use dehub_index::{
 use dehub_vector::Metric;
 use serde::Serialize;
 use serde_json::{Map, Value};
+use utoipa::ToSchema;
 
 use crate::banks::BankReply;
 use crate::calibration::calibration_value;
@@ -26,23 +27,27 @@ use crate::quarantine::QuarantineReply;
 use crate::settings::{self, GraphSettings};
 use crate::writer::WriterReply;
 
-#[derive(Serialize)]
-struct Listed {
+#[derive(Serialize, ToSchema)]
+#[schema(as = CollectionList)]
+pub(crate) struct Listed {
     collections: Vec<Named>,
 }
 
-#[derive(Serialize)]
+#[derive(Serialize, ToSchema)]
+#[schema(as = CollectionName)]
 struct Named {
     name: String,
 }
 
-#[derive(Serialize)]
-struct Exists {
+#[derive(Serialize, ToSchema)]
+#[schema(as = CollectionExists)]
+pub(crate) struct Exists {
     exists: bool,
 }
 
-#[derive(Serialize)]
-struct Described {
+#[derive(Serialize, ToSchema)]
+#[schema(as = Collection)]
+pub(crate) struct Described {
     /// `green`; `yellow` while points are being frozen, or will be; `red` if writes are refused.
     status: &'static str,
     optimizer_status: OptimizerStatus,
@@ -73,7 +78,8 @@ struct Described {
 }
 
 /// What belongs to one of the named vectors.
-#[derive(Serialize)]
+#[derive(Serialize, ToSchema)]
+#[schema(as = Space)]
 struct SpaceReply {
     /// Points that have the vector.
     points_count: usize,
@@ -101,7 +107,8 @@ impl SpaceReply {
 }
 
 /// In what format the collection is stored, and the versions of dehub that made it and wrote it last.
-#[derive(Serialize)]
+#[derive(Serialize, ToSchema)]
+#[schema(as = Format)]
 struct FormatReply {
     number: u32,
     made_by: String,
@@ -116,14 +123,15 @@ impl FormatReply {
 }
 
 /// What keeps points from being frozen, if anything does.
-#[derive(Serialize)]
+#[derive(Serialize, ToSchema)]
 #[serde(rename_all = "lowercase")]
 enum OptimizerStatus {
     Ok,
     Error(String),
 }
 
-#[derive(Serialize)]
+#[derive(Serialize, ToSchema)]
+#[schema(as = CollectionConfig)]
 struct ConfigReply {
     params: ParamsReply,
     hnsw_config: GraphConfigReply,
@@ -132,7 +140,8 @@ struct ConfigReply {
     quantization_config: Option<QuantizationReply>,
 }
 
-#[derive(Serialize)]
+#[derive(Serialize, ToSchema)]
+#[schema(as = CollectionParams)]
 struct ParamsReply {
     vectors: VectorsReply,
     shard_number: u32,
@@ -142,7 +151,8 @@ struct ParamsReply {
 }
 
 /// What Qdrant calls the optimizer freezes points into segments of the graph.
-#[derive(Serialize)]
+#[derive(Serialize, ToSchema)]
+#[schema(as = OptimizerConfig)]
 struct OptimizerConfigReply {
     /// A segment with a larger part of deleted points is frozen anew.
     deleted_threshold: f32,
@@ -156,25 +166,29 @@ struct OptimizerConfigReply {
     flush_interval_sec: u64,
 }
 
-#[derive(Serialize)]
+#[derive(Serialize, ToSchema)]
+#[schema(as = QuantizationConfig)]
 struct QuantizationReply {
     scalar: ScalarReply,
 }
 
-#[derive(Serialize)]
+#[derive(Serialize, ToSchema)]
+#[schema(as = ScalarQuantization)]
 struct ScalarReply {
     r#type: &'static str,
 }
 
 /// One vector, or some under their names.
-#[derive(Serialize)]
+#[derive(Serialize, ToSchema)]
+#[schema(as = VectorsConfig)]
 #[serde(untagged)]
 enum VectorsReply {
     Unnamed(VectorParamsReply),
     Named(BTreeMap<String, VectorParamsReply>),
 }
 
-#[derive(Serialize)]
+#[derive(Serialize, ToSchema)]
+#[schema(as = VectorConfig)]
 struct VectorParamsReply {
     size: usize,
     distance: &'static str,
@@ -192,7 +206,8 @@ impl VectorParamsReply {
     }
 }
 
-#[derive(Serialize)]
+#[derive(Serialize, ToSchema)]
+#[schema(as = GraphConfig)]
 struct GraphConfigReply {
     m: usize,
     ef_construct: usize,
@@ -206,7 +221,8 @@ struct GraphConfigReply {
     quantization: &'static str,
 }
 
-#[derive(Serialize)]
+#[derive(Serialize, ToSchema)]
+#[schema(as = Graph)]
 struct GraphReply {
     /// Nodes of the graph, if there is one; points with equal vectors share a node.
     nodes: Option<usize>,
@@ -216,6 +232,7 @@ struct GraphReply {
     due: bool,
     segments: Vec<SegmentReply>,
     /// What searches were measured to find and to cost; `null` if they were not.
+    #[schema(value_type = Option<Object>)]
     calibration: Option<Value>,
 }
 
@@ -232,7 +249,8 @@ impl GraphReply {
     }
 }
 
-#[derive(Serialize)]
+#[derive(Serialize, ToSchema)]
+#[schema(as = Segment)]
 struct SegmentReply {
     nodes: usize,
     points: usize,

@@ -8,6 +8,7 @@ use dehub_index::{Collection, CorrectionInfo, FitInput, FitProgress, Fitted, Nam
 use dehub_query::{BankKind, Method, MethodInput, TuneError, choose};
 use serde::Serialize;
 use serde_json::{Value, json};
+use utoipa::ToSchema;
 
 use crate::call::{Answer, Call, Task};
 use crate::decode::{self, Fields, Place};
@@ -20,12 +21,14 @@ use crate::parameters::WAIT_OR_NOT;
 use crate::problem::Problem;
 
 /// A correction in an answer.
-#[derive(Serialize)]
+#[derive(Serialize, ToSchema)]
+#[schema(as = Correction)]
 pub(crate) struct CorrectionReply {
     name: String,
     version: u32,
     /// The label with every parameter, such as `IS(beta=20)`.
     method: String,
+    #[schema(value_type = BTreeMap<String, f64>)]
     parameters: BTreeMap<&'static str, f64>,
     query_bank: Option<String>,
     gallery_bank: Option<String>,
@@ -53,13 +56,15 @@ impl CorrectionReply {
     }
 }
 
-#[derive(Serialize)]
-struct Listed {
+#[derive(Serialize, ToSchema)]
+#[schema(as = CorrectionList)]
+pub(crate) struct Listed {
     corrections: Vec<CorrectionReply>,
 }
 
-#[derive(Serialize)]
-struct FittedReply {
+#[derive(Serialize, ToSchema)]
+#[schema(as = Fitted)]
+pub(crate) struct FittedReply {
     operation_id: u64,
     status: &'static str,
     #[serde(flatten)]
@@ -71,7 +76,8 @@ struct FittedReply {
 }
 
 /// How the work was shared with other corrections over the same banks.
-#[derive(Serialize)]
+#[derive(Serialize, ToSchema)]
+#[schema(as = FitStatistics)]
 struct StatisticsReply {
     computed: usize,
     shared: usize,
@@ -155,14 +161,16 @@ fn is_auto(body: &Value) -> bool {
 }
 
 /// What a choice came to.
-#[derive(Serialize)]
-struct ChosenReply {
+#[derive(Serialize, ToSchema)]
+#[schema(as = Chosen)]
+pub(crate) struct ChosenReply {
     /// `null` if nothing was installed.
     correction: Option<CorrectionReply>,
     /// Whether it was installed against the verdict.
     forced: bool,
     /// Whether it is the default now.
     is_default: bool,
+    #[schema(value_type = Object)]
     verdict: Value,
 }
 

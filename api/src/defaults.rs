@@ -5,6 +5,7 @@ use dehub_index::{DefaultCorrection, DefaultEvidence, Interval};
 use dehub_query::tune;
 use serde::Serialize;
 use serde_json::{Value, json};
+use utoipa::ToSchema;
 
 use crate::call::{Call, Task};
 use crate::corrections::unknown;
@@ -14,13 +15,15 @@ use crate::evidence::{self, Given};
 use crate::problem::Problem;
 
 /// The default correction in an answer.
-#[derive(Serialize)]
+#[derive(Serialize, ToSchema)]
+#[schema(as = DefaultCorrection)]
 pub(crate) struct DefaultReply {
     correction: String,
     /// The version that was judged.
     version: u32,
     /// Whether it is the default against the verdict, or without one.
     forced: bool,
+    #[schema(value_type = Option<Object>)]
     evidence: Option<Value>,
 }
 

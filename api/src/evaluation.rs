@@ -12,6 +12,7 @@ use dehub_query::{
 use dehub_vector::{PointId, Vector};
 use serde::Serialize;
 use serde_json::Value;
+use utoipa::ToSchema;
 
 use crate::banks;
 use crate::call::{Answer, Call, Task};
@@ -62,8 +63,9 @@ struct Asked {
 }
 
 /// What one evaluation came to.
-#[derive(Serialize)]
-struct EvaluationReply {
+#[derive(Serialize, ToSchema)]
+#[schema(as = Evaluation)]
+pub(crate) struct EvaluationReply {
     /// Points that may be answers.
     points: usize,
     queries: usize,
@@ -75,7 +77,8 @@ struct EvaluationReply {
     sequence: u64,
 }
 
-#[derive(Serialize)]
+#[derive(Serialize, ToSchema)]
+#[schema(as = EvaluatedRanking)]
 struct RankingReply {
     /// `name@version`; `null` for the raw ranking.
     correction: Option<String>,
@@ -89,7 +92,8 @@ struct RankingReply {
     measures: BTreeMap<String, f64>,
 }
 
-#[derive(Serialize)]
+#[derive(Serialize, ToSchema)]
+#[schema(as = EvaluatedHubness)]
 struct HubnessReply {
     skewness: f64,
     robin_hood: f64,
@@ -97,9 +101,11 @@ struct HubnessReply {
     max: u32,
 }
 
-#[derive(Serialize)]
+#[derive(Serialize, ToSchema)]
+#[schema(as = EvaluatedSearch)]
 struct SearchReply {
     /// The way as it was asked for, as the `params` of a query.
+    #[schema(value_type = Object)]
     params: Value,
     plan: String,
     /// The share of the exact hits that it finds.
@@ -111,7 +117,8 @@ struct SearchReply {
 }
 
 /// What the judgements cover.
-#[derive(Serialize)]
+#[derive(Serialize, ToSchema)]
+#[schema(as = JudgementsCovered)]
 struct JudgementsReply {
     /// Queries that are judged and given.
     queries: usize,

@@ -3,6 +3,7 @@
 use actix_web::HttpResponse;
 use dehub_query::{Exact, FacetCount, facets};
 use serde::Serialize;
+use utoipa::ToSchema;
 
 use crate::call::Call;
 use crate::decode::{self, Fields, Place};
@@ -10,20 +11,23 @@ use crate::errors;
 use crate::filter::{self, path};
 use crate::scroll::{PAGE_DEFAULT, limit};
 
-#[derive(Serialize)]
-struct FacetReply {
+#[derive(Serialize, ToSchema)]
+#[schema(as = Facets)]
+pub(crate) struct FacetReply {
     hits: Vec<FacetHitReply>,
 }
 
 /// A value, and how many points have it.
-#[derive(Serialize)]
+#[derive(Serialize, ToSchema)]
+#[schema(as = FacetHit)]
 struct FacetHitReply {
     value: FacetValueReply,
     count: usize,
 }
 
-#[derive(Serialize)]
+#[derive(Serialize, ToSchema)]
 #[serde(untagged)]
+#[schema(as = FacetValue)]
 enum FacetValueReply {
     Bool(bool),
     Integer(i64),

@@ -183,12 +183,13 @@ mod tests {
             ("query", text(&query)),
             (
                 "query",
-                text(
-                    r#"{"query":{"nearest":"a"},"hubness":{"correction":"is","alpha":0.5,"explain":true}}"#,
-                ),
+                text(r#"{"query":{"nearest":"a"},"hubness":{"correction":"is","alpha":0.5,"explain":true}}"#),
             ),
             ("search", text(r#"{"vector":[1,2,3],"limit":3}"#)),
-            ("recommend", text(r#"{"positive":[1,[1,2,3]],"negative":[2],"strategy":"best_score","limit":3}"#)),
+            (
+                "recommend",
+                text(r#"{"positive":[1,[1,2,3]],"negative":[2],"strategy":"best_score","limit":3}"#),
+            ),
             (
                 "discover",
                 text(r#"{"target":[1,2,3],"context":[{"positive":1,"negative":[3,2,1]}],"limit":3}"#),

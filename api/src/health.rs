@@ -7,6 +7,7 @@ use actix_web::web::Data;
 use actix_web::{HttpRequest, HttpResponse};
 use dehub_index::{Catalogue, CatalogueError, CollectionState};
 use serde::Serialize;
+use utoipa::ToSchema;
 
 use crate::edge::Edge;
 use crate::errors;
@@ -15,15 +16,17 @@ use crate::guard::Caller;
 /// What Qdrant says.
 const ALIVE: &str = "healthz check passed";
 
-#[derive(Serialize)]
-struct Ready {
+#[derive(Serialize, ToSchema)]
+#[schema(as = Readiness)]
+pub(crate) struct Ready {
     status: &'static str,
     /// Those that who asks may read.
     collections: BTreeMap<String, CollectionReply>,
 }
 
 /// A collection as far as it serves.
-#[derive(Serialize)]
+#[derive(Serialize, ToSchema)]
+#[schema(as = CollectionReadiness)]
 struct CollectionReply {
     /// `closed`, `opening`, `open`, `closing` or `failed`.
     state: &'static str,

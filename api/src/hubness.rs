@@ -5,10 +5,12 @@ use dehub_index::{Correction, CorrectionInfo, Snapshot};
 use dehub_query::{HubnessRow, Ranking};
 use dehub_vector::PointId;
 use serde::Serialize;
+use utoipa::ToSchema;
 
 use crate::banks;
 use crate::call::{Call, Task};
 use crate::errors;
+use crate::openapi::Id;
 use crate::problem::Problem;
 
 /// Neighbours counted unless `k` says otherwise; all points if they are fewer.
@@ -27,8 +29,9 @@ const QUERIES_MAX: usize = 10_000;
 /// The name that stands for every correction.
 const ALL: &str = "all";
 
-#[derive(Serialize)]
-struct Measured {
+#[derive(Serialize, ToSchema)]
+#[schema(as = Hubness)]
+pub(crate) struct Measured {
     bank: String,
     kind: &'static str,
     /// Entries of the bank that were asked.
@@ -45,7 +48,8 @@ struct Measured {
     sequence: u64,
 }
 
-#[derive(Serialize)]
+#[derive(Serialize, ToSchema)]
+#[schema(as = HubnessCorrected)]
 struct CorrectedReply {
     /// `name@version`
     correction: String,
@@ -53,7 +57,8 @@ struct CorrectedReply {
     row: RowReply,
 }
 
-#[derive(Serialize)]
+#[derive(Serialize, ToSchema)]
+#[schema(as = HubnessOfRanking)]
 struct RowReply {
     label: String,
     /// Of `N_k`, how often each point is among the best `k`.
@@ -72,8 +77,10 @@ struct RowReply {
     hubs: Vec<HubReply>,
 }
 
-#[derive(Serialize)]
+#[derive(Serialize, ToSchema)]
+#[schema(as = Hub)]
 struct HubReply {
+    #[schema(value_type = Id)]
     id: PointId,
     /// The queries that find it among their best `k`.
     count: u32,

@@ -11,6 +11,7 @@ use actix_web::HttpResponse;
 use dehub_index::{Collection, FitProgress, Name, WriteError};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
+use utoipa::ToSchema;
 
 use crate::call::{Answer, Call};
 use crate::edge::Open;
@@ -36,8 +37,9 @@ pub(crate) struct Purpose {
     pub(crate) name: Name,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "lowercase")]
+#[schema(as = JobKind)]
 pub(crate) enum Kind {
     Fit,
     Absorb,
@@ -348,8 +350,9 @@ fn now() -> f64 {
 const TOO_LONG: &str = "the result was too long to outlive the server";
 
 /// What a job is doing, in a word.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "lowercase")]
+#[schema(as = JobState)]
 enum StateName {
     Running,
     Done,
@@ -359,11 +362,14 @@ enum StateName {
 }
 
 /// A job in an answer, and in the journal.
-#[derive(Serialize, Deserialize)]
-struct JobReply {
+#[derive(Serialize, Deserialize, ToSchema)]
+#[schema(as = Job)]
+pub(crate) struct JobReply {
     job: u64,
     kind: Kind,
+    #[schema(value_type = String)]
     collection: Name,
+    #[schema(value_type = String)]
     name: Name,
     /// `running`, `done`, `failed`, `cancelled`, or `interrupted`: the server stopped or died before its end.
     state: StateName,
@@ -379,7 +385,9 @@ struct JobReply {
     resumes: Option<u64>,
     /// The job that goes on from this interrupted one.
     resumed_by: Option<u64>,
+    #[schema(value_type = Value)]
     result: Option<Value>,
+    #[schema(value_type = Value)]
     problem: Option<Value>,
 }
 
@@ -433,8 +441,9 @@ impl JobReply {
     }
 }
 
-#[derive(Serialize)]
-struct Listed {
+#[derive(Serialize, ToSchema)]
+#[schema(as = JobList)]
+pub(crate) struct Listed {
     jobs: Vec<JobReply>,
 }
 

@@ -8,15 +8,19 @@ use dehub_query::{
 };
 use dehub_vector::PointId;
 use serde::Serialize;
+use utoipa::ToSchema;
 
 use crate::call::{Call, Served, Task};
 use crate::errors::{self, INTERNAL, INVALID_WEIGHT};
+use crate::openapi::Id;
 use crate::points::id_in_path;
 use crate::problem::Problem;
 
 /// The nearest of a point, and what is known of how often it is near others.
-#[derive(Serialize)]
-struct NeighboursReply {
+#[derive(Serialize, ToSchema)]
+#[schema(as = Neighbours)]
+pub(crate) struct NeighboursReply {
+    #[schema(value_type = Id)]
     id: PointId,
     /// `name@version` of what they are ranked by; `null` for the raw ranking.
     correction: Option<String>,
@@ -28,8 +32,10 @@ struct NeighboursReply {
     sequence: u64,
 }
 
-#[derive(Serialize)]
+#[derive(Serialize, ToSchema)]
+#[schema(as = Neighbour)]
 struct NeighbourReply {
+    #[schema(value_type = Id)]
     id: PointId,
     score: f32,
     raw_score: f32,
@@ -38,7 +44,8 @@ struct NeighbourReply {
 }
 
 /// How often the point is an answer, and what corrections hold against it.
-#[derive(Serialize)]
+#[derive(Serialize, ToSchema)]
+#[schema(as = HubOfPoint)]
 struct HubReply {
     /// By the queries served since counting began; one for each ranking that served some.
     served: Vec<ServedReply>,
@@ -46,7 +53,8 @@ struct HubReply {
     biases: Vec<BiasReply>,
 }
 
-#[derive(Serialize)]
+#[derive(Serialize, ToSchema)]
+#[schema(as = HubAsServed)]
 struct ServedReply {
     /// A correction's name, or `raw`.
     ranking: String,
@@ -57,8 +65,10 @@ struct ServedReply {
     mean: f64,
 }
 
-#[derive(Serialize)]
+#[derive(Serialize, ToSchema)]
+#[schema(as = HubBias)]
 struct BiasReply {
+    #[schema(value_type = String)]
     correction: Name,
     method: String,
     /// What is subtracted from its similarities when every gate is open.

@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 use actix_web::HttpResponse;
 use dehub_index::{FieldKind, FieldKindError, Snapshot};
 use serde::Serialize;
-use serde_json::Value;
+use serde_json::{Value, json};
+use utoipa::ToSchema;
 
 use crate::call::Call;
 use crate::decode::{self, Fields, Place};
@@ -36,8 +37,20 @@ const PARAMETERS: [(&str, Option<bool>); 17] = [
     ("stopwords", None),
 ];
 
+/// The schemas of the fields of a body that are parameters of an index.
+pub(crate) fn fixed_schemas() -> impl Iterator<Item = (&'static str, &'static str, Value)> {
+    PARAMETERS.into_iter().map(|(field, only)| {
+        let schema = match only {
+            None => json!({ "type": "null" }),
+            Some(flag) => json!({ "type": ["boolean", "null"], "enum": [flag, null] }),
+        };
+        ("FieldParams", field, schema)
+    })
+}
+
 /// An index of a payload field.
-#[derive(Serialize)]
+#[derive(Serialize, ToSchema)]
+#[schema(as = PayloadIndex)]
 pub(crate) struct PayloadIndexReply {
     data_type: &'static str,
     /// Points with a value of this type.

@@ -5,12 +5,14 @@ use dehub_index::{BATCH_POINTS_MAX, Collection, HubRule, Point, PointAlarm, Poin
 use dehub_vector::PointId;
 use serde::Serialize;
 use serde_json::Value;
+use utoipa::ToSchema;
 
 use crate::bodies::{DeletedIds, PointRows};
 use crate::call::{Call, Task};
 use crate::decode::{self, Fields, Place};
 use crate::errors::{self, BATCH_TOO_LARGE, EMPTY_BATCH, INVALID_ID, LENGTHS_DIFFER, Written};
 use crate::filter::filter;
+use crate::openapi::Id;
 use crate::problem::Problem;
 use crate::selectors::{Chosen, ids_of};
 
@@ -18,7 +20,8 @@ pub(crate) use crate::selectors::{Parts, Selection};
 use crate::vectors::{self, Given};
 
 /// What a write did. It is on disk.
-#[derive(Serialize)]
+#[derive(Serialize, ToSchema)]
+#[schema(as = Write)]
 pub(crate) struct WriteReply {
     operation_id: u64,
     status: &'static str,
@@ -40,8 +43,10 @@ pub(crate) struct WriteReply {
 }
 
 /// A point that looks like a hub.
-#[derive(Serialize)]
+#[derive(Serialize, ToSchema)]
+#[schema(as = HubAlarm)]
 pub(crate) struct AlarmReply {
+    #[schema(value_type = Id)]
     id: PointId,
     bias: f32,
     p: f64,
@@ -97,15 +102,18 @@ impl WriteReply {
 }
 
 /// A point, with the parts that were asked for.
-#[derive(Serialize)]
+#[derive(Serialize, ToSchema)]
+#[schema(as = Point)]
 pub(crate) struct PointReply {
+    #[schema(value_type = Id)]
     id: PointId,
     #[serde(flatten)]
     parts: Parts,
 }
 
-#[derive(Serialize)]
-struct Counted {
+#[derive(Serialize, ToSchema)]
+#[schema(as = Count)]
+pub(crate) struct Counted {
     count: usize,
 }
 

@@ -7,16 +7,19 @@ use dehub_index::{Name, Prior, PriorInfo, Receipt, Snapshot};
 use dehub_vector::PointId;
 use serde::Serialize;
 use serde_json::Value;
+use utoipa::ToSchema;
 
 use crate::call::Call;
 use crate::decode::{self, Fields, Place};
 use crate::errors::{self, UNKNOWN_PRIOR, Written};
+use crate::openapi::Id;
 use crate::points::{ids, same_length};
 use crate::problem::Problem;
 
 /// What a write of a prior did. It is on disk.
-#[derive(Serialize)]
-struct WriteReply {
+#[derive(Serialize, ToSchema)]
+#[schema(as = PriorWrite)]
+pub(crate) struct WriteReply {
     operation_id: u64,
     status: &'static str,
     /// Points that had no value.
@@ -38,8 +41,9 @@ impl WriteReply {
 }
 
 /// A prior in numbers, over the points that have a value; all others have 0.
-#[derive(Serialize)]
-struct PriorReply {
+#[derive(Serialize, ToSchema)]
+#[schema(as = Prior)]
+pub(crate) struct PriorReply {
     name: String,
     /// Points that have a value.
     count: usize,
@@ -66,14 +70,17 @@ impl PriorReply {
     }
 }
 
-#[derive(Serialize)]
-struct Listed {
+#[derive(Serialize, ToSchema)]
+#[schema(as = PriorList)]
+pub(crate) struct Listed {
     priors: Vec<PriorReply>,
 }
 
 /// The values of some points.
-#[derive(Serialize)]
-struct Values {
+#[derive(Serialize, ToSchema)]
+#[schema(as = PriorValues)]
+pub(crate) struct Values {
+    #[schema(value_type = Vec<Id>)]
     ids: Vec<PointId>,
     /// In the order of the ids; `null` where none was given, or there is no such point.
     values: Vec<Option<f32>>,

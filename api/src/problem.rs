@@ -7,9 +7,10 @@ use actix_web::http::StatusCode;
 use actix_web::http::header;
 use serde::Serialize;
 use serde_json::Value;
+use utoipa::ToSchema;
 
 /// The media type of every error.
-const MEDIA_TYPE: &str = "application/problem+json";
+pub(crate) const MEDIA_TYPE: &str = "application/problem+json";
 
 /// A kind of refusal: what a program looks at.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -48,7 +49,7 @@ pub(crate) struct Problem {
 }
 
 /// What is wrong where.
-#[derive(Debug, Clone, PartialEq, Default, Serialize)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, ToSchema)]
 struct Fault {
     /// A JSON pointer into the body; the empty one is the body itself.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -67,8 +68,9 @@ struct Fault {
 }
 
 /// The members of the response. The detail comes first: Qdrant's client shows no more than 200 bytes of an error.
-#[derive(Serialize)]
-struct Members<'a> {
+#[derive(Serialize, ToSchema)]
+#[schema(as = Problem)]
+pub(crate) struct Members<'a> {
     detail: &'a str,
     code: &'a str,
     status: u16,
@@ -77,10 +79,12 @@ struct Members<'a> {
     /// The request that was refused, by its id.
     #[serde(skip_serializing_if = "Option::is_none")]
     instance: Option<String>,
+    #[schema(value_type = Vec<Fault>)]
     errors: Vec<&'a Fault>,
     #[serde(skip_serializing_if = "Option::is_none")]
     stored: Option<usize>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<Object>)]
     verdict: Option<&'a Value>,
 }
 

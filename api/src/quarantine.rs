@@ -5,37 +5,44 @@ use dehub_index::{HeldPoint, HubRule, Snapshot};
 use dehub_vector::PointId;
 use serde::Serialize;
 use serde_json::Value;
+use utoipa::ToSchema;
 
 use crate::call::Call;
 use crate::decode::{Fields, Place};
 use crate::errors::{self, INTERNAL, Written};
+use crate::openapi::Id;
 use crate::points::{self, WriteReply};
 use crate::problem::Problem;
 
 /// The rule of a quarantine, and how many points are in it.
-#[derive(Serialize)]
+#[derive(Serialize, ToSchema)]
+#[schema(as = Quarantine)]
 pub(crate) struct QuarantineReply {
     /// `null` if new points are not tested.
     rule: Option<RuleReply>,
     points_count: usize,
 }
 
-#[derive(Serialize)]
+#[derive(Serialize, ToSchema)]
+#[schema(as = HubRuleInForce)]
 struct RuleReply {
     correction: String,
     /// The share of false alarms to allow.
     rate: f64,
 }
 
-#[derive(Serialize)]
-struct Listed {
+#[derive(Serialize, ToSchema)]
+#[schema(as = QuarantineList)]
+pub(crate) struct Listed {
     #[serde(flatten)]
     quarantine: QuarantineReply,
     points: Vec<HeldReply>,
 }
 
-#[derive(Serialize)]
+#[derive(Serialize, ToSchema)]
+#[schema(as = HeldPoint)]
 struct HeldReply {
+    #[schema(value_type = Id)]
     id: PointId,
     /// The correction whose bias raised the alarm.
     correction: String,
@@ -43,6 +50,7 @@ struct HeldReply {
     p: f64,
     /// The commit that put it here.
     sequence: u64,
+    #[schema(value_type = Option<Object>)]
     payload: Value,
     text: Option<String>,
 }

@@ -14,8 +14,8 @@ use crate::problem::Problem;
 use crate::routes::Access::{Manage, Public, Read, Write};
 use crate::{
     aliases, backups, banks, collections, corrections, defaults, evaluation, facets, health, hubness, jobs,
-    live, maintenance, metrics, missing, neighbours, payload_indexes, payloads, points, priors, quarantine,
-    queries, scroll, service, slow, snapshots, tuning, updates, vectors,
+    live, maintenance, metrics, missing, neighbours, openapi, payload_indexes, payloads, points, priors,
+    quarantine, queries, scroll, service, slow, snapshots, tuning, updates, vectors,
 };
 
 /// Who may ask.
@@ -135,6 +135,10 @@ fn general() -> Vec<Path> {
         path("/livez", [get(Public, health::alive)]),
         path("/readyz", [get(Public, health::ready)]),
         path("/metrics", [get(Read, metrics::metrics)]),
+        path("/openapi.json", [get(Public, openapi::serve)]),
+        path("/docs", [get(Public, openapi::to_pages)]),
+        path("/docs/", [get(Public, openapi::page)]),
+        path("/docs/{file}", [get(Public, openapi::page)]),
         path("/collections", [get(Read, collections::list)]),
         path(
             "/collections/{collection}",

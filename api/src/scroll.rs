@@ -6,11 +6,13 @@ use dehub_query::{Filter, OrderBy, OrderValue, Page, ordered, page};
 use dehub_vector::PointId;
 use serde::Serialize;
 use serde_json::Value;
+use utoipa::ToSchema;
 
 use crate::call::Call;
 use crate::decode::{self, Fields, Place};
 use crate::errors::{self, INVALID_LIMIT, INVALID_VALUE};
 use crate::filter::{self, path};
+use crate::openapi::Id;
 use crate::problem::Problem;
 use crate::selectors::{Parts, Selection};
 
@@ -20,21 +22,26 @@ pub(crate) const PAGE_DEFAULT: usize = 10;
 pub(crate) const PAGE_MAX: usize = 100_000;
 
 /// A page.
-#[derive(Serialize)]
-struct ScrollReply {
+#[derive(Serialize, ToSchema)]
+#[schema(as = Page)]
+pub(crate) struct ScrollReply {
     points: Vec<RecordReply>,
     /// The `offset` of the next page; `null` on the last one, and in the order of a field.
+    #[schema(value_type = Option<Id>)]
     next_page_offset: Option<PointId>,
 }
 
 /// A point, with the parts that were asked for.
-#[derive(Serialize)]
+#[derive(Serialize, ToSchema)]
+#[schema(as = Record)]
 struct RecordReply {
+    #[schema(value_type = Id)]
     id: PointId,
     #[serde(flatten)]
     parts: Parts,
     /// In the order of a field, the value that puts it here: a moment is in microseconds since 1970.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<f64>)]
     order_value: Option<OrderValueReply>,
 }
 

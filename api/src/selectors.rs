@@ -8,6 +8,7 @@ use dehub_query::Filter;
 use dehub_vector::PointId;
 use serde::Serialize;
 use serde_json::{Map, Value};
+use utoipa::ToSchema;
 
 use crate::decode::{self, Fields, Place};
 use crate::errors::{self, INTERNAL, INVALID_VALUE};
@@ -20,10 +21,11 @@ use crate::vectors::{VectorReply, VectorSelector};
 const READ_POINTS: usize = 1024;
 
 /// The parts of a point that an answer has only if they were asked for.
-#[derive(Serialize, Default)]
+#[derive(Serialize, Default, ToSchema)]
 pub(crate) struct Parts {
     /// What was asked for of the payload; of a point without one, nothing.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<Object>)]
     payload: Option<Map<String, Value>>,
     /// With the payload, unless only some fields of it were asked for, if the point has a text.
     #[serde(skip_serializing_if = "Option::is_none")]

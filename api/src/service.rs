@@ -5,14 +5,15 @@ use actix_web::web::Data;
 use dehub_index::{BATCH_POINTS_MAX, PAYLOAD_BYTES_MAX, TEXT_BYTES_MAX};
 use dehub_query::{BATCH_QUERIES_MAX, LIMIT_MAX};
 use serde::Serialize;
+use utoipa::ToSchema;
 
 use crate::edge::Edge;
 
 /// The version of Qdrant's interface whose paths, bodies and semantics are followed.
 const QDRANT_VERSION: &str = "1.20.0";
 
-#[derive(Serialize)]
-struct About {
+#[derive(Serialize, ToSchema)]
+pub(crate) struct About {
     title: &'static str,
     /// That of Qdrant's interface, of which a part is spoken: its clients look whether it is near their own.
     version: &'static str,
@@ -22,7 +23,7 @@ struct About {
 }
 
 /// What a client must know to cut its work into requests.
-#[derive(Serialize)]
+#[derive(Serialize, ToSchema)]
 struct Limits {
     body_bytes: usize,
     points_in_a_batch: usize,

@@ -7,7 +7,7 @@ use std::fmt;
 
 use dehub_index::{GraphConfig, Quantization};
 use dehub_vector::Metric;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::decode::{self, Fields, Place};
 use crate::errors::{INVALID_VALUE, NOT_SUPPORTED};
@@ -48,6 +48,9 @@ const OF_COLLECTION: [Fixed; 12] = [
     Fixed("init_from", Only::Null, "a snapshot of the other collection can be recovered under a new name"),
     Fixed("read_fan_out_factor", Only::Null, ONE_NODE),
 ];
+
+/// Of `strict_mode_config`.
+const OF_STRICT_MODE: [Fixed; 1] = [Fixed("enabled", Only::Flag(false), NO_STRICT_MODE)];
 
 /// Of `params`, when a collection is changed.
 const OF_PARAMS: [Fixed; 7] = [
@@ -112,6 +115,40 @@ impl Only {
             Only::Empty => value.as_object().is_some_and(|fields| fields.values().all(Value::is_null)),
         }
     }
+}
+
+/// The fields of bodies for settings that cannot be chosen: the name of the body's schema, the field, and its schema.
+pub(crate) fn fixed_schemas() -> Vec<(&'static str, &'static str, Value)> {
+    let of_change = ["sparse_vectors", "metadata"];
+    let of_change = OF_COLLECTION.iter().filter(|fixed| of_change.contains(&fixed.0));
+    let tables: [(&str, Vec<&Fixed>); 9] = [
+        ("CreateCollection", OF_COLLECTION.iter().collect()),
+        ("UpdateCollection", of_change.collect()),
+        ("CollectionParamsDiff", OF_PARAMS.iter().collect()),
+        ("OptimizerParams", OF_OPTIMIZER.iter().collect()),
+        ("GraphParams", OF_GRAPH.iter().collect()),
+        ("VectorParams", OF_VECTOR.iter().collect()),
+        ("VectorDiff", OF_VECTOR.iter().collect()),
+        ("ScalarParams", OF_SCALAR.iter().collect()),
+        ("StrictModeParams", OF_STRICT_MODE.iter().collect()),
+    ];
+    let schema = |Fixed(_, only, why): &Fixed| {
+        let mut schema = match only {
+            Only::Null => json!({ "type": "null" }),
+            Only::Flag(flag) => json!({ "type": ["boolean", "null"], "enum": [flag, null] }),
+            Only::Number(number) => json!({ "type": ["integer", "null"], "enum": [number, null] }),
+            Only::Text(text) => json!({ "type": ["string", "null"], "enum": [text, null] }),
+            Only::Empty => {
+                json!({ "type": ["object", "null"], "additionalProperties": { "type": "null" } })
+            }
+        };
+        schema["description"] = format!("It cannot be chosen: {why}.").into();
+        schema
+    };
+    let of_table = |(name, table): (&'static str, Vec<&'static Fixed>)| {
+        table.into_iter().map(move |fixed| (name, fixed.0, schema(fixed)))
+    };
+    tables.into_iter().flat_map(of_table).collect()
 }
 
 impl fmt::Display for Only {
@@ -278,9 +315,7 @@ fn coded(value: Value, place: Place<'_>) -> Result<Quantization, Problem> {
 
 /// Strict mode may be said to be off.
 fn strict_mode(fields: &mut Fields<'_>) -> Result<(), Problem> {
-    let off = |value, place: Place<'_>| {
-        only_fixed(value, place, &[Fixed("enabled", Only::Flag(false), NO_STRICT_MODE)])
-    };
+    let off = |value, place: Place<'_>| only_fixed(value, place, &OF_STRICT_MODE);
     fields.optional("strict_mode_config", off).map(drop)
 }
 

@@ -9,6 +9,7 @@ use actix_web::HttpResponse;
 use dehub_index::Name;
 use dehub_query::{Engine, Filter, Kind, LIMIT_DEFAULT, Plan, Ranking, Request, Source};
 use serde::Serialize;
+use utoipa::ToSchema;
 
 use crate::call::Call;
 
@@ -65,7 +66,7 @@ struct Parts {
 }
 
 /// A slow query as it is told: what was asked for, but no vector, no id and no value of a filter.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Serialize, ToSchema)]
 pub(crate) struct SlowQuery {
     request_id: String,
     /// Seconds since 1970.
@@ -270,8 +271,9 @@ impl Shape {
 }
 
 /// The answer of `GET /slow-queries`.
-#[derive(Serialize)]
-struct Listed {
+#[derive(Serialize, ToSchema)]
+#[schema(as = SlowQueries)]
+pub(crate) struct Listed {
     /// From how many milliseconds on a query is slow; `null` if none is.
     threshold_ms: Option<u64>,
     /// How many there were since the server started.

@@ -7,6 +7,7 @@ use actix_web::HttpResponse;
 use dehub_index::{Name, RestoreError};
 use serde::Serialize;
 use serde_json::Value;
+use utoipa::ToSchema;
 
 use crate::archive::{self, UnpackError};
 use crate::backups::BackupFault;
@@ -17,8 +18,9 @@ use crate::errors::{self, NOT_SUPPORTED, SNAPSHOT_DAMAGED, STORAGE, UNKNOWN_SNAP
 use crate::problem::Problem;
 use crate::snapshot_files::{SnapshotError, SnapshotFiles, SnapshotInfo};
 
-#[derive(Serialize)]
-struct SnapshotReply {
+#[derive(Serialize, ToSchema)]
+#[schema(as = Snapshot)]
+pub(crate) struct SnapshotReply {
     name: String,
     /// In UTC.
     creation_time: String,

@@ -8,6 +8,7 @@ use actix_web::HttpResponse;
 use dehub_index::{Name, NamedVector, Snapshot, UnknownSpace, VectorsInput, WriteError};
 use serde::Serialize;
 use serde_json::Value;
+use utoipa::ToSchema;
 
 use crate::call::Call;
 use crate::decode::{self, Fields, Place};
@@ -23,7 +24,8 @@ pub(crate) struct Given {
 }
 
 /// The vectors of a point in an answer, as stored: of length one under cosine.
-#[derive(Debug, Serialize, PartialEq)]
+#[derive(Debug, Serialize, PartialEq, ToSchema)]
+#[schema(as = Vectors)]
 #[serde(untagged)]
 pub(crate) enum VectorReply {
     Unnamed(Vec<f32>),

@@ -4,9 +4,11 @@ use std::time::UNIX_EPOCH;
 
 use dehub_index::{WriterFailure, WriterInfo};
 use serde::Serialize;
+use utoipa::ToSchema;
 
 /// How writes fare.
-#[derive(Serialize)]
+#[derive(Serialize, ToSchema)]
+#[schema(as = Writer)]
 pub(crate) struct WriterReply {
     /// What an acknowledged write survives: `strict` or `relaxed`.
     durability: &'static str,
@@ -22,7 +24,8 @@ pub(crate) struct WriterReply {
     failure: Option<FailureReply>,
 }
 
-#[derive(Serialize)]
+#[derive(Serialize, ToSchema)]
+#[schema(as = WriterFailure)]
 struct FailureReply {
     cause: String,
     /// Seconds since 1970.

@@ -73,6 +73,7 @@ impl Command {
             | Command::Backup(_)
             | Command::Restore(_)
             | Command::Serve(_)
+            | Command::Openapi
             | Command::Ping(_)
             | Command::Key(_)
             | Command::Demo(_) => false,
@@ -130,6 +131,8 @@ pub(crate) enum Command {
     Serve(Serve),
     /// Ask the server of the settings whether it lives.
     Ping(Ping),
+    /// Print the OpenAPI document of the HTTP interface.
+    Openapi,
     /// Make API keys.
     Key(KeyArgs),
     /// Show the whole road on the bundled WordNet data.

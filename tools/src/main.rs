@@ -92,6 +92,7 @@ fn run(cli: Cli) -> anyhow::Result<Outcome> {
         Command::Backup(command) => commands::backup::run(&context, &command),
         Command::Restore(command) => commands::restore::run(&context, &command),
         Command::Serve(command) => commands::serve::run(&context, command, &telemetry),
+        Command::Openapi => commands::openapi::run(),
         Command::Ping(command) => commands::ping::run(&context, &command),
         Command::Key(command) => commands::key::run(&context, &command),
         Command::Demo(command) => commands::demo::run(&context, &command),

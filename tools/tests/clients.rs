@@ -1,8 +1,12 @@
-//! Qdrant's own Python client against `dehub serve`: its answers are those of that client's mode in memory.
+//! Clients in Python against `dehub serve`.
 //!
-//! What is compared is in `clients/compare.py`, in sections that are run one by one.
+//! The answers to Qdrant's own client are those of that client's mode in memory: what is compared is in
+//! `clients/compare.py`, in sections that are run one by one. What the OpenAPI document says is compared with what the
+//! server does: its examples in `clients/document.py`, and requests that schemathesis makes up with `clients/hooks.py`.
 
+use std::collections::BTreeMap;
 use std::env;
+use std::fs;
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -44,9 +48,11 @@ struct Server {
 }
 
 impl Server {
-    fn start(data: &Path) -> Server {
+    /// Serves from `data` in this folder, with backups beside it.
+    fn start(folder: &Path) -> Server {
         let mut command = Command::new(env!("CARGO_BIN_EXE_dehub"));
-        command.args(["serve", "--port", "0", "--json", "--data-dir"]).arg(data);
+        command.args(["serve", "--port", "0", "--json", "--data-dir"]);
+        command.arg(folder.join("data")).arg("--backups").arg(folder.join("backups"));
         let process = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn();
         let mut process = process.expect("the binary runs");
         let mut line = String::new();
@@ -80,15 +86,75 @@ fn python() -> PathBuf {
     path
 }
 
-#[test]
-fn qdrants_client_gets_the_answers_of_its_own_mode_in_memory() {
-    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/clients/compare.py");
-    let folder = tempfile::tempdir().expect("a folder");
-    let server = Server::start(folder.path());
+/// Runs a script beside this file with arguments; gives what it prints. It must end well.
+fn run(script: &str, arguments: &[&str]) -> String {
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/clients").join(script);
     let mut command = Command::new(python());
     // A cache of bytecode would be left among the sources.
-    command.arg("-B").arg(script).arg(&server.address).arg(folder.path()).args(SECTIONS);
+    command.arg("-B").arg(script).args(arguments);
+    ended(&mut command)
+}
+
+fn ended(command: &mut Command) -> String {
     let ended = command.output().expect("the interpreter runs");
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     assert!(ended.status.success(), "{}\n{}", text(&ended.stdout), text(&ended.stderr));
+    text(&ended.stdout)
+}
+
+#[test]
+fn qdrants_client_gets_the_answers_of_its_own_mode_in_memory() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let server = Server::start(folder.path());
+    let data = folder.path().join("data");
+    let data = data.to_str().expect("a path of text");
+    run("compare.py", &[&[server.address.as_str(), data], SECTIONS].concat());
+}
+
+#[test]
+fn every_example_of_the_document_is_answered_as_it_says() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let server = Server::start(folder.path());
+    let data = folder.path().join("data");
+    let data = data.to_str().expect("a path of text");
+    let told = run("document.py", &[&server.address, data]);
+    assert!(told.contains("fields of"), "{told}");
+}
+
+/// Requests that schemathesis makes up for an operation.
+const CASES_OF_AN_OPERATION: &str = "25";
+
+/// What it looks at in the answers.
+const CHECKS: &str = "not_a_server_error,status_code_conformance,content_type_conformance,\
+                      response_schema_conformance,response_headers_conformance";
+
+#[test]
+fn requests_that_are_made_up_get_answers_that_the_document_knows() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let server = Server::start(folder.path());
+    let beside = tempfile::tempdir().expect("a folder");
+    let counts = beside.path().join("counts.json");
+    let hooks = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/clients/hooks.py");
+    let mut command = Command::new(python());
+    command.args(["-B", "-m", "schemathesis.cli", "run"]).arg(format!("{}/openapi.json", server.address));
+    command.args([
+        "--phases",
+        "examples,fuzzing",
+        "--max-examples",
+        CASES_OF_AN_OPERATION,
+        "--seed",
+        "20261",
+    ]);
+    command.args(["--checks", CHECKS, "--continue-on-failure", "--no-shrink", "--no-color"]);
+    command.args(["--generation-database", "none", "--request-timeout", "60"]);
+    // It leaves files where it runs.
+    command.current_dir(beside.path());
+    command.env("SCHEMATHESIS_HOOKS", hooks).env("DEHUB_URL", &server.address).env("DEHUB_COUNTS", &counts);
+    ended(&mut command);
+    let counts: BTreeMap<String, u64> =
+        serde_json::from_slice(&fs::read(&counts).expect("the counts")).expect("counts by status");
+    let all: u64 = counts.values().sum();
+    let done: u64 = ["200", "202"].iter().filter_map(|status| counts.get(*status)).sum();
+    assert!(all >= 2000, "{counts:?}");
+    assert!(done * 3 >= all, "most are refused: {counts:?}");
 }

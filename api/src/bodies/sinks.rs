@@ -123,7 +123,7 @@ impl RowSink for EntryRows {
     const PARAMETERS: &'static [&'static str] = &["kind", "defer"];
 
     fn begin(task: &Task) -> Result<EntryRows, Problem> {
-        let collection = task.collection()?;
+        let collection = task.space()?;
         let given = task.parameters.required("kind")?;
         let kinds = [BankKind::Query, BankKind::Gallery];
         let kind = kinds.into_iter().find(|kind| kind.name() == given);
@@ -201,8 +201,8 @@ impl RowSink for DeletedIds {
     const PARAMETERS: &'static [&'static str] = &[];
 
     fn begin(task: &Task) -> Result<DeletedIds, Problem> {
-        let collection = task.collection()?;
         let is_bank = !task.segment("bank").is_empty();
+        let collection = if is_bank { task.space()? } else { task.collection()? };
         let bank = is_bank.then(|| task.name("bank")).transpose()?;
         Ok(DeletedIds { collection, bank, ids: Vec::new(), rows: Vec::new(), totals: Totals::default() })
     }

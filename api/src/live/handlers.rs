@@ -8,6 +8,7 @@ use dehub_query::{Drift, drift};
 use dehub_vector::{PointId, Vector};
 use serde::Serialize;
 use serde_json::Value;
+use utoipa::ToSchema;
 
 use super::counts::{COUNTED, Counting, RAW};
 use super::{Flushed, Watched};
@@ -15,6 +16,7 @@ use crate::banks;
 use crate::call::{Call, Task};
 use crate::decode::{self, Fields, Place};
 use crate::errors::{self, NOT_LIVE, Written};
+use crate::openapi::Id;
 use crate::problem::Problem;
 
 /// What a policy is where it does not say: a tenth of the queries, ten thousand of a week.
@@ -31,7 +33,8 @@ const TOP_MAX: usize = 10_000;
 const AGAINST_MAX: usize = 10_000;
 
 /// The policy of a live bank.
-#[derive(Serialize)]
+#[derive(Serialize, ToSchema)]
+#[schema(as = LivePolicy)]
 pub(crate) struct LiveReply {
     bank: String,
     rate: f64,
@@ -40,8 +43,9 @@ pub(crate) struct LiveReply {
     per_client: usize,
 }
 
-#[derive(Serialize)]
-struct Described {
+#[derive(Serialize, ToSchema)]
+#[schema(as = LiveState)]
+pub(crate) struct Described {
     /// `null` if no queries are kept.
     policy: Option<LiveReply>,
     /// Queries kept.
@@ -50,14 +54,16 @@ struct Described {
     waiting: usize,
 }
 
-#[derive(Serialize)]
-struct FlushReply {
+#[derive(Serialize, ToSchema)]
+#[schema(as = Flushed)]
+pub(crate) struct FlushReply {
     added: usize,
     removed: usize,
 }
 
-#[derive(Serialize)]
-struct DriftReply {
+#[derive(Serialize, ToSchema)]
+#[schema(as = Drift)]
+pub(crate) struct DriftReply {
     bank: String,
     against: Option<String>,
     likeness: &'static str,
@@ -72,8 +78,9 @@ struct DriftReply {
     z: f64,
 }
 
-#[derive(Serialize)]
-struct HubnessReply {
+#[derive(Serialize, ToSchema)]
+#[schema(as = LiveHubness)]
+pub(crate) struct HubnessReply {
     /// Answers of a query that count, at most.
     k: usize,
     /// When counting began, in milliseconds since 1970.
@@ -84,7 +91,8 @@ struct HubnessReply {
     queries_not_counted: u64,
 }
 
-#[derive(Serialize)]
+#[derive(Serialize, ToSchema)]
+#[schema(as = LiveRanking)]
 struct RankingReply {
     /// `null` for the raw ranking.
     correction: Option<String>,
@@ -104,8 +112,10 @@ struct RankingReply {
     answers_not_counted: u64,
 }
 
-#[derive(Serialize)]
+#[derive(Serialize, ToSchema)]
+#[schema(as = LiveHub)]
 struct HubReply {
+    #[schema(value_type = Id)]
     id: PointId,
     count: u32,
 }

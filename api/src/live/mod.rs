@@ -7,7 +7,7 @@
 
 mod capture;
 mod counts;
-mod handlers;
+pub(crate) mod handlers;
 mod reservoir;
 
 use std::collections::HashMap;

@@ -8,6 +8,7 @@ use dehub_query::{Group, GroupKey, Grouping, LIMIT_MAX, Request};
 use dehub_vector::PointId;
 use serde::{Serialize, Serializer};
 use serde_json::Value;
+use utoipa::ToSchema;
 
 use super::body::{Form, part};
 use super::reply::{self, FoundBy, HitReply};
@@ -16,6 +17,7 @@ use crate::call::{Call, Task};
 use crate::decode::{self, Fields, Place};
 use crate::errors::{self, INVALID_LIMIT, NOT_SUPPORTED};
 use crate::filter;
+use crate::openapi::GroupValue;
 use crate::points::{self, PointReply};
 use crate::problem::Problem;
 use crate::selectors::Selection;
@@ -36,16 +38,19 @@ fn hits_of(points: usize, request: &Request) -> usize {
 }
 
 /// An answer in groups.
-#[derive(Serialize)]
-struct GroupsReply {
+#[derive(Serialize, ToSchema)]
+#[schema(as = Groups)]
+pub(crate) struct GroupsReply {
     groups: Vec<GroupReply>,
     #[serde(flatten)]
     found_by: FoundBy,
 }
 
 /// The best points with one value.
-#[derive(Serialize)]
+#[derive(Serialize, ToSchema)]
+#[schema(as = Group)]
 struct GroupReply {
+    #[schema(value_type = GroupValue)]
     id: GroupKeyReply,
     hits: Vec<HitReply>,
     /// The point of another collection whose id is the value.

@@ -9,12 +9,14 @@ use serde_json::Value;
 
 use crate::call::Task;
 use crate::decode::{self, Fields, Place};
-use crate::errors::{self, FORBIDDEN, NOT_SUPPORTED};
+use crate::errors::{self, FORBIDDEN};
 use crate::problem::Problem;
 
 /// Another collection, whose vectors the ids of examples stand for.
 pub(crate) struct Lookup {
     name: Name,
+    /// The name of the vector; `None` for the unnamed one.
+    vector: Option<String>,
     snapshot: Arc<Snapshot>,
 }
 
@@ -29,17 +31,14 @@ impl Lookup {
     ) -> Result<Option<Lookup>, Problem> {
         let mut fields = Fields::new(value, place)?;
         let name = fields.required("collection", decode::name)?;
-        let vector = fields.optional("vector", |value, place| match decode::string(value, place)? {
-            name if name.is_empty() => Ok(()),
-            _ => Err(Problem::new(NOT_SUPPORTED, format!("`{place}` is not supported yet")).at(place)),
-        })?;
+        let vector = fields.optional("vector", decode::string)?.filter(|name| !name.is_empty());
         fields.finish()?;
         let is_same_vector = vector.is_none() || !has_name;
         if is_same_vector && elsewhere.here()? == name {
             return Ok(None);
         }
         let snapshot = elsewhere.snapshot(&name, place.field("collection"))?;
-        Ok(Some(Lookup { name, snapshot }))
+        Ok(Some(Lookup { name, vector, snapshot }))
     }
 
     /// The vector of one of its points.
@@ -49,7 +48,13 @@ impl Lookup {
             let detail = format!("collection `{}` has no point with the id {id}", self.name);
             Problem::new(errors::UNKNOWN_POINT, detail).at(place).found(id)
         })?;
-        Ok(Source::Vector(self.snapshot.vector(row).to_vec()))
+        let space = self.snapshot.space(self.vector.as_deref());
+        let space = space.map_err(|unknown| errors::space(&unknown).at(place))?;
+        if !space.is_live(row) {
+            let detail = format!("the point {id} of collection `{}` has no such vector", self.name);
+            return Err(Problem::new(errors::UNKNOWN_VECTOR, detail).at(place).found(id));
+        }
+        Ok(Source::Vector(space.vector(row).to_vec()))
     }
 }
 

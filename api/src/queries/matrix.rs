@@ -8,6 +8,7 @@ use dehub_query::{Kind, MatrixRow, Ranking, Request, Settings};
 use dehub_vector::PointId;
 use serde::Serialize;
 use serde_json::Value;
+use utoipa::ToSchema;
 
 use super::body::{Places, hubness, params, using};
 use super::{TIMEOUT, kinds};
@@ -15,6 +16,7 @@ use crate::call::{Call, Task};
 use crate::decode::{self, Fields, Place};
 use crate::errors;
 use crate::filter::filter;
+use crate::openapi::Id;
 use crate::problem::Problem;
 use crate::slow::Searched;
 
@@ -28,24 +30,30 @@ const SAMPLE_MAX: usize = 4096;
 const LIMIT_DEFAULT: usize = 3;
 
 /// The matrix as a list of its entries.
-#[derive(Serialize)]
-struct PairsReply {
+#[derive(Serialize, ToSchema)]
+#[schema(as = MatrixPairs)]
+pub(crate) struct PairsReply {
     pairs: Vec<PairReply>,
 }
 
-#[derive(Serialize)]
+#[derive(Serialize, ToSchema)]
+#[schema(as = MatrixPair)]
 struct PairReply {
+    #[schema(value_type = Id)]
     a: PointId,
+    #[schema(value_type = Id)]
     b: PointId,
     score: f32,
 }
 
 /// The matrix as places of its entries.
-#[derive(Serialize)]
-struct OffsetsReply {
+#[derive(Serialize, ToSchema)]
+#[schema(as = MatrixOffsets)]
+pub(crate) struct OffsetsReply {
     offsets_row: Vec<usize>,
     offsets_col: Vec<usize>,
     scores: Vec<f32>,
+    #[schema(value_type = Vec<Id>)]
     ids: Vec<PointId>,
 }
 

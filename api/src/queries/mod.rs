@@ -1,11 +1,11 @@
 //! Queries: one, many at a time, fused, grouped, explained.
 
 pub(crate) mod body;
-mod groups;
+pub(crate) mod groups;
 mod kinds;
 mod lookup;
-mod matrix;
-mod reply;
+pub(crate) mod matrix;
+pub(crate) mod reply;
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};

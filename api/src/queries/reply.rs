@@ -6,17 +6,19 @@ use dehub_index::{Point, Snapshot};
 use dehub_query::{Answered, Bound, Found, Hit, Plan, Staleness};
 use dehub_vector::PointId;
 use serde::Serialize;
+use utoipa::ToSchema;
 
 use crate::bodies::searches::{self, HitRow};
 use crate::call::Answer as Reply;
 use crate::errors;
 use crate::observe::encoding;
+use crate::openapi::Id;
 use crate::problem::Problem;
 use crate::scroll::OrderValueReply;
 use crate::selectors::{Parts, Selection};
 
 /// The answer to one request.
-#[derive(Serialize)]
+#[derive(Serialize, ToSchema)]
 pub(crate) struct Answer {
     pub(crate) points: Vec<HitReply>,
     #[serde(flatten)]
@@ -26,7 +28,7 @@ pub(crate) struct Answer {
 }
 
 /// How an answer was found.
-#[derive(Serialize)]
+#[derive(Serialize, ToSchema)]
 pub(crate) struct FoundBy {
     hubness: HubnessReply,
     /// Whether every point was scored.
@@ -36,8 +38,10 @@ pub(crate) struct FoundBy {
 }
 
 /// A point of an answer.
-#[derive(Serialize)]
+#[derive(Serialize, ToSchema)]
+#[schema(as = Hit)]
 pub(crate) struct HitReply {
+    #[schema(value_type = Id)]
     id: PointId,
     /// Always 0: points have no versions of their own.
     version: u64,
@@ -58,13 +62,15 @@ pub(crate) struct HitReply {
     rank_raw: Option<u32>,
     /// What it was ordered by.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<f64>)]
     order_value: Option<OrderValueReply>,
     #[serde(flatten)]
     parts: Parts,
 }
 
 /// The correction an answer is ranked by.
-#[derive(Serialize)]
+#[derive(Serialize, ToSchema)]
+#[schema(as = HubnessOfAnswer)]
 struct HubnessReply {
     /// `name@version`, or `null` for the raw ranking.
     correction: Option<String>,
@@ -76,8 +82,10 @@ struct HubnessReply {
 }
 
 /// An answer with the label that its query was given.
-#[derive(Serialize)]
+#[derive(Serialize, ToSchema)]
+#[schema(as = LabelledAnswer)]
 pub(crate) struct Labelled {
+    #[schema(value_type = Id)]
     query_id: PointId,
     #[serde(flatten)]
     answer: Answer,
@@ -108,7 +116,8 @@ pub(crate) fn arrow(
 }
 
 /// How an answer came about.
-#[derive(Serialize)]
+#[derive(Serialize, ToSchema)]
+#[schema(as = Explanation)]
 pub(crate) struct ExplainReply {
     pub(crate) plan: String,
     /// The answer without the correction.
@@ -124,7 +133,8 @@ pub(crate) struct ExplainReply {
 }
 
 /// What the bank entries that a correction has not taken in can do to the answer.
-#[derive(Serialize)]
+#[derive(Serialize, ToSchema)]
+#[schema(as = Staleness)]
 pub(crate) struct StalenessReply {
     entries: usize,
     /// Whether the hits and their order stay whatever the entries are.
@@ -133,7 +143,8 @@ pub(crate) struct StalenessReply {
     bounds: Vec<Option<BoundReply>>,
 }
 
-#[derive(Serialize)]
+#[derive(Serialize, ToSchema)]
+#[schema(as = Bound)]
 struct BoundReply {
     rise: f64,
     fall: f64,

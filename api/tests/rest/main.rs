@@ -15,6 +15,7 @@ mod live;
 mod measured;
 mod named;
 mod observe;
+mod openapi;
 mod payloads;
 mod priors;
 mod qdrant;

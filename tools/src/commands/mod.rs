@@ -20,6 +20,7 @@ pub(crate) mod import;
 pub(crate) mod info;
 pub(crate) mod key;
 pub(crate) mod live;
+pub(crate) mod openapi;
 pub(crate) mod ping;
 pub(crate) mod prior;
 pub(crate) mod quarantine;
