@@ -42,7 +42,10 @@ fn points() -> Vec<Operation> {
             .timed()
             .takes::<CountPoints>([
                 ("all", json!({})),
-                ("filtered", json!({ "exact": true, "filter": { "must": { "key": "year", "range": { "gte": 1900 } } } })),
+                ("filtered", json!({
+                    "exact": true,
+                    "filter": { "must": { "key": "year", "range": { "gte": 1900 } } },
+                })),
                 ("by_place", json!({ "filter": { "should": [
                     { "key": "place", "geo_radius": { "center": { "lat": 51.5, "lon": -0.1 }, "radius": 5000.0 } },
                     { "key": "place", "geo_bounding_box": {
@@ -93,7 +96,7 @@ fn changes() -> Vec<Operation> {
                 other columns become fields of the payload.";
     let ids = "JSON lines have an id each; a table has the column `id`.";
     vec![
-        put("/collections/{collection}/points", about("upsertPoints", "Writes points; those that are there are replaced"))
+        put("/collections/{collection}/points", about("upsertPoints", "Writes points, or replaces them"))
             .timed()
             .writes()
             .takes::<Upsert>([
@@ -130,7 +133,9 @@ fn changes() -> Vec<Operation> {
             .timed()
             .writes()
             .takes::<UpdateBatch>([("several", json!({ "operations": [
-                { "upsert": { "points": [{ "id": 7, "vector": [0.5, 0.5, 0.1, 0.1], "payload": { "genre": "play" } }] } },
+                { "upsert": { "points": [
+                    { "id": 7, "vector": [0.5, 0.5, 0.1, 0.1], "payload": { "genre": "play" } },
+                ] } },
                 { "set_payload": { "payload": { "year": 1603 }, "points": [7] } },
                 { "overwrite_payload": { "payload": { "genre": "tragedy", "year": 1603 }, "points": [7] } },
                 { "delete_payload": { "keys": ["year"], "points": [7] } },
