@@ -352,8 +352,8 @@ impl Call {
         }
     }
 
-    /// Runs work on a thread of the engine, or not at all when it is due before there is one; and tells of a query in it
-    /// that was slow.
+    /// Runs work on a thread of the engine, or not at all when it is due before there is one; and tells of a query
+    /// in it that was slow.
     async fn run<T: Send + 'static>(
         &self,
         due: Due,

@@ -4,8 +4,8 @@ use std::fmt::Display;
 
 use dehub_backup::BackupError;
 use dehub_index::{
-    AliasError, Blame, CatalogueError, CheckpointError, CollectionState, ConfigError, FitInput, Name,
-    OpenError, PayloadError, ReadError, RestoreError, TimeUp, UnknownSpace, WriteError,
+    AliasError, Blame, CatalogueError, CheckpointError, CollectionState, ConfigError, Name, OpenError,
+    PayloadError, ReadError, RestoreError, TimeUp, UnknownSpace, WriteError,
 };
 use dehub_query::{BankKind, MethodError, QueryError, RequestError, TuneError};
 use dehub_vector::{PointId, VectorError};
@@ -14,6 +14,7 @@ use crate::backups::BackupFault;
 use crate::decode::Place;
 use crate::problem::{Code, Problem};
 use crate::queries::Places;
+pub(crate) use crate::written::Written;
 
 pub(crate) const BAD_JSON: Code = Code::new(400, "bad_json", "The body is not JSON");
 pub(crate) const BAD_PATH: Code = Code::new(400, "bad_path", "The path cannot be decoded");
@@ -142,30 +143,6 @@ pub(crate) const INTERNAL: Code = Code::new(500, "internal", "A defect of the se
 
 /// What a client that came too early should wait.
 const RETRY_SECONDS: u32 = 1;
-
-/// What a write was made of, and so where in its body the parts are.
-pub(crate) enum Written<'a> {
-    /// Nothing but what the path names.
-    Path,
-    /// `{"points": [{"id", "vector", …}]}`
-    Points,
-    /// `{"batch": {"ids", "vectors", …}}`
-    Batch,
-    /// `{"points": [ids]}`
-    Ids,
-    /// Rows of JSON lines or of a table, with the numbers they have in the body.
-    Rows(&'a [u64]),
-    /// `{"points": [ids]}` or `{"filter": …}`, with what to make of payloads.
-    Payloads,
-    /// `{"vectors": […], "ids": […]}` of a bank.
-    Bank,
-    /// `{"from_gallery": true}` of a bank.
-    FromGallery,
-    /// `{"correction", …}` of the default or of the quarantine.
-    Choice,
-    /// A correction, and where the parameter in question is.
-    Fit(&'a FitInput, &'static str),
-}
 
 /// An error of the catalogue. Who asks wrongly is not told where the data directory is.
 pub(crate) fn catalogue(error: &CatalogueError) -> Problem {
@@ -635,192 +612,4 @@ fn kind_field(kind: BankKind) -> &'static str {
         BankKind::Query => "/query_bank",
         BankKind::Gallery => "/gallery_bank",
     }
-}
-
-impl Written<'_> {
-    /// What the engine says. It counts within what it was given, so of a later batch it is said where that begins.
-    fn detail(&self, error: &WriteError) -> String {
-        match self {
-            Written::Rows([first, ..]) if *first > 0 => format!("of the rows from {first} on, {error}"),
-            Written::Rows(_)
-            | Written::Path
-            | Written::Points
-            | Written::Batch
-            | Written::Ids
-            | Written::Payloads
-            | Written::Bank
-            | Written::FromGallery
-            | Written::Choice
-            | Written::Fit(..) => error.to_string(),
-        }
-    }
-
-    fn weight(&self, place: usize) -> String {
-        match self {
-            Written::Rows(rows) => row_field(rows, place, "weight"),
-            Written::Bank
-            | Written::Path
-            | Written::Points
-            | Written::Batch
-            | Written::Ids
-            | Written::Payloads
-            | Written::FromGallery
-            | Written::Choice
-            | Written::Fit(..) => format!("/weights/{place}"),
-        }
-    }
-
-    fn vector(&self, place: usize) -> String {
-        match self {
-            Written::Points => format!("/points/{place}/vector"),
-            Written::Batch => format!("/batch/vectors/{place}"),
-            Written::Rows(rows) => row_field(rows, place, "vector"),
-            Written::Bank => format!("/vectors/{place}"),
-            Written::Path
-            | Written::Ids
-            | Written::Payloads
-            | Written::FromGallery
-            | Written::Choice
-            | Written::Fit(..) => self.list().to_owned(),
-        }
-    }
-
-    /// A vector of a name.
-    fn named(&self, place: usize, name: Option<&Name>) -> String {
-        let Some(name) = name else { return self.vector(place) };
-        match self {
-            Written::Points => format!("/points/{place}/vector/{name}"),
-            Written::Batch => format!("/batch/vectors/{name}/{place}"),
-            Written::Rows(rows) => row_field(rows, place, &format!("vector/{name}")),
-            Written::Path
-            | Written::Ids
-            | Written::Payloads
-            | Written::Bank
-            | Written::FromGallery
-            | Written::Choice
-            | Written::Fit(..) => self.list().to_owned(),
-        }
-    }
-
-    fn id(&self, place: usize) -> String {
-        match self {
-            Written::Points => format!("/points/{place}/id"),
-            Written::Batch => format!("/batch/ids/{place}"),
-            Written::Ids | Written::Payloads => format!("/points/{place}"),
-            Written::Bank => format!("/ids/{place}"),
-            Written::Rows(rows) => row_field(rows, place, "id"),
-            Written::Path | Written::FromGallery | Written::Choice | Written::Fit(..) => {
-                self.list().to_owned()
-            }
-        }
-    }
-
-    fn text(&self, place: usize) -> String {
-        match self {
-            Written::Batch => format!("/batch/texts/{place}"),
-            Written::Points => format!("/points/{place}/text"),
-            Written::Rows(rows) => row_field(rows, place, "text"),
-            Written::Path
-            | Written::Ids
-            | Written::Payloads
-            | Written::Bank
-            | Written::FromGallery
-            | Written::Choice
-            | Written::Fit(..) => self.list().to_owned(),
-        }
-    }
-
-    /// The list that the write is made of, or the whole body.
-    fn list(&self) -> &'static str {
-        match self {
-            Written::Points | Written::Ids | Written::Payloads => "/points",
-            Written::Batch => "/batch",
-            Written::Bank => "/vectors",
-            Written::FromGallery => "/from_gallery",
-            Written::Rows(_) => "/rows",
-            Written::Path | Written::Choice | Written::Fit(..) => "",
-        }
-    }
-
-    /// The field of a correction that names this bank.
-    fn bank_field(&self, bank: &Name) -> Option<&'static str> {
-        match self {
-            Written::Fit(input, _) if input.query_bank.as_ref() == Some(bank) => Some("/query_bank"),
-            Written::Fit(..) => Some("/gallery_bank"),
-            Written::Path
-            | Written::Points
-            | Written::Batch
-            | Written::Ids
-            | Written::Rows(_)
-            | Written::Payloads
-            | Written::Bank
-            | Written::Choice
-            | Written::FromGallery => None,
-        }
-    }
-
-    /// The field that says of which kind a bank is.
-    fn kind(&self, wanted: BankKind) -> &'static str {
-        match self {
-            Written::Fit(..) => kind_field(wanted),
-            Written::Path
-            | Written::Points
-            | Written::Batch
-            | Written::Ids
-            | Written::Rows(_)
-            | Written::Payloads
-            | Written::Bank
-            | Written::FromGallery
-            | Written::Choice => "/kind",
-        }
-    }
-
-    /// The field that names a correction, if it is not in the path.
-    fn correction(&self) -> Option<&'static str> {
-        match self {
-            Written::Points | Written::Batch => Some("/alarm/correction"),
-            Written::Choice => Some("/correction"),
-            Written::Path
-            | Written::Ids
-            | Written::Rows(_)
-            | Written::Payloads
-            | Written::Bank
-            | Written::FromGallery
-            | Written::Fit(..) => None,
-        }
-    }
-
-    /// The field of a rate of false alarms.
-    fn rate(&self) -> &'static str {
-        match self {
-            Written::Points | Written::Batch => "/alarm/rate",
-            Written::Choice => "/rate",
-            Written::Path
-            | Written::Ids
-            | Written::Rows(_)
-            | Written::Payloads
-            | Written::Bank
-            | Written::FromGallery
-            | Written::Fit(..) => "",
-        }
-    }
-
-    fn k_field(&self) -> &'static str {
-        match self {
-            Written::Fit(_, pointer) => pointer,
-            Written::Path
-            | Written::Points
-            | Written::Batch
-            | Written::Ids
-            | Written::Rows(_)
-            | Written::Payloads
-            | Written::Bank
-            | Written::Choice
-            | Written::FromGallery => "",
-        }
-    }
-}
-
-fn row_field(rows: &[u64], place: usize, field: &str) -> String {
-    rows.get(place).map_or_else(|| "/rows".to_owned(), |row| format!("/rows/{row}/{field}"))
 }

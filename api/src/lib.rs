@@ -85,6 +85,7 @@ mod updates;
 mod upkeep;
 mod vectors;
 mod writer;
+mod written;
 
 pub use admission::Limits;
 pub use audit::AuditConfig;

@@ -316,8 +316,8 @@ fn report(load: &Load, capacity: f64, tally: &Tally, memory: &[f64], upserts: us
     );
     let Load { seconds, points, dim, connections, in_flight } = load;
     vec![format!(
-        "{points},{dim},{connections},{in_flight},{seconds},{capacity:.0},{:.0},{},{},{other},{p50:.2},{p99:.2},{sent:.2},\
-         {most:.2},{first:.0},{last:.0},{most_memory:.0},{upserts}",
+        "{points},{dim},{connections},{in_flight},{seconds},{capacity:.0},{:.0},{},{},{other},{p50:.2},{p99:.2},\
+         {sent:.2},{most:.2},{first:.0},{last:.0},{most_memory:.0},{upserts}",
         2.0 * capacity,
         of(200),
         of(503)

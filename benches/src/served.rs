@@ -127,7 +127,8 @@ impl Connection {
     /// The bytes of a request, which can be sent many times.
     pub fn request(&self, method: &str, path: &str, media: &str, body: &[u8]) -> Vec<u8> {
         let head = format!(
-            "{method} {path} HTTP/1.1\r\nhost: {}\r\ncontent-type: {media}\r\naccept: {media}\r\ncontent-length: {}\r\n\r\n",
+            "{method} {path} HTTP/1.1\r\nhost: {}\r\ncontent-type: {media}\r\naccept: {media}\r\n\
+             content-length: {}\r\n\r\n",
             self.host,
             body.len()
         );

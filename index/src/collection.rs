@@ -210,8 +210,8 @@ impl Collection {
         self.role.name()
     }
 
-    /// Whether points have vectors here, and there can be banks, corrections and a graph: not in a collection with named
-    /// vectors as a whole.
+    /// Whether points have vectors here, and there can be banks, corrections and a graph: not in a collection with
+    /// named vectors as a whole.
     pub fn has_vectors(&self) -> bool {
         self.role != Role::Points
     }

@@ -398,8 +398,8 @@ impl Snapshot {
         self.calibration.as_deref()
     }
 
-    /// Whether there is a graph, of any of the vectors, and its ways of searching were not measured as it is, with the corrections there
-    /// are, and on this machine.
+    /// Whether there is a graph, of any of the vectors, and its ways of searching were not measured as it is, with the
+    /// corrections there are, and on this machine.
     pub fn is_calibration_due(&self) -> bool {
         let holds = |calibration: &Calibration| {
             calibration.subject == CalibrationSubject::of(self) && calibration.machine == machine()

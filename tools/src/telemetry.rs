@@ -78,8 +78,8 @@ impl Otlp {
         }
         if !endpoint.starts_with("http://") {
             bail!(
-                "the OTLP endpoint is {endpoint:?}, wanted http://HOST:PORT of a collector (which passes spans on by TLS \
-                 if need be)"
+                "the OTLP endpoint is {endpoint:?}, wanted http://HOST:PORT of a collector (which passes spans on by \
+                 TLS if need be)"
             );
         }
         Ok(())

@@ -183,7 +183,8 @@ fn id() -> RefOr<Schema> {
     let number = number.minimum(Some(0)).maximum(Some(u64::MAX as f64 - 2048.0)).build();
     let text = ObjectBuilder::new().schema_type(Type::String);
     let text = text.min_length(Some(1)).max_length(Some(ID_BYTES_MAX)).build();
-    let doc = "An id: a whole number of 64 bits from 0, or a string of 1 to 512 bytes of UTF-8. `7` and `\"7\"` are two ids.";
+    let doc = "An id: a whole number of 64 bits from 0, or a string of 1 to 512 bytes of UTF-8. \
+               `7` and `\"7\"` are two ids.";
     OneOfBuilder::new().item(number).item(text).description(Some(doc)).into()
 }
 

@@ -45,8 +45,8 @@ pub(crate) struct HitReply {
     id: PointId,
     /// Always 0: points have no versions of their own.
     version: u64,
-    /// `scale * raw_score - bias + boost`, or a score of the method's own; larger is better. Under `Euclid` a raw ranking
-    /// has the distance here, smaller is better.
+    /// `scale * raw_score - bias + boost`, or a score of the method's own; larger is better. Under `Euclid` a raw
+    /// ranking has the distance here, smaller is better.
     score: f32,
     /// `null` if the score is not of one query.
     raw_score: Option<f32>,

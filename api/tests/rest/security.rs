@@ -87,6 +87,7 @@ fn fill(served: &Served) {
 fn filled(pattern: &str) -> String {
     let fill = |segment: &str| match segment {
         "{collection}" => "shop".to_owned(),
+        "{file}" => "index.html".to_owned(),
         segment if segment.starts_with('{') => "1".to_owned(),
         segment => segment.to_owned(),
     };

@@ -1,5 +1,5 @@
-//! From format 3, whose collections have one vector without a name, to format 4, where the configuration lists the named
-//! ones.
+//! From format 3, whose collections have one vector without a name, to format 4, where the configuration lists the
+//! named ones.
 
 use dehub_store::{Batch, View};
 use serde_json::{Map, Value, json};

@@ -285,7 +285,9 @@ def main():
         document = Document(client)
         story = Story(document)
         story.tell()
-        client.put("/collections/books", json={"vectors": {"size": 4, "distance": "Cosine"}}).raise_for_status()
+        # Some fields are only read once the collection and its banks are found.
+        story.do("PUT", "/collections/books", vectors={"size": 4, "distance": "Cosine"})
+        story.before_bankDrift()
         fields = Fields(document)
         fields.compare()
     print(f"{story.sent} examples, fields of {fields.objects} objects compared")

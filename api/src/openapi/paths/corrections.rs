@@ -34,8 +34,8 @@ pub(super) fn operations() -> Vec<Operation> {
 fn banks() -> Vec<Operation> {
     let about = |id, summary| (id, BANKS, summary);
     let kind = ObjectBuilder::new().schema_type(Type::String).enum_values(Some(["query", "gallery"])).build();
-    let rows = "JSON lines have an entry each, `{\"id\", \"vector\", \"weight\"}`; a table has these columns. `kind` is \
-                given in the query string then.";
+    let rows = "JSON lines have an entry each, `{\"id\", \"vector\", \"weight\"}`; a table has these columns. \
+                `kind` is given in the query string then.";
     vec![
         get("/collections/{collection}/banks", about("listBanks", "The banks of a collection"))
             .timed()

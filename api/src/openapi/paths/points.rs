@@ -42,7 +42,10 @@ fn points() -> Vec<Operation> {
             .timed()
             .takes::<CountPoints>([
                 ("all", json!({})),
-                ("filtered", json!({ "exact": true, "filter": { "must": { "key": "year", "range": { "gte": 1900 } } } })),
+                ("filtered", json!({
+                    "exact": true,
+                    "filter": { "must": { "key": "year", "range": { "gte": 1900 } } },
+                })),
                 ("by_place", json!({ "filter": { "should": [
                     { "key": "place", "geo_radius": { "center": { "lat": 51.5, "lon": -0.1 }, "radius": 5000.0 } },
                     { "key": "place", "geo_bounding_box": {
@@ -100,12 +103,12 @@ fn changes() -> Vec<Operation> {
                 { "id": 1, "vector": { "image": [0.1, 0.2, 0.3, 0.4] } },
             ] }))])
             .gives(one::<WriteReply>()),
-        post("/collections/{collection}/points/vectors/delete", about("deleteVectors", "Takes vectors from points"))
+        post("/collections/{collection}/points/vectors/delete", about("deleteVectors", "Takes vectors away"))
             .timed()
             .writes()
             .takes::<DeleteVectors>([("named", json!({ "points": [1, 2], "vector": ["image"] }))])
             .gives(one::<WriteReply>()),
-        put("/collections/{collection}/points", about("upsertPoints", "Writes points; those that are there are replaced"))
+        put("/collections/{collection}/points", about("upsertPoints", "Writes points, or replaces them"))
             .timed()
             .writes()
             .takes::<Upsert>([
@@ -142,7 +145,9 @@ fn changes() -> Vec<Operation> {
             .timed()
             .writes()
             .takes::<UpdateBatch>([("several", json!({ "operations": [
-                { "upsert": { "points": [{ "id": 7, "vector": [0.5, 0.5, 0.1, 0.1], "payload": { "genre": "play" } }] } },
+                { "upsert": { "points": [
+                    { "id": 7, "vector": [0.5, 0.5, 0.1, 0.1], "payload": { "genre": "play" } },
+                ] } },
                 { "set_payload": { "payload": { "year": 1603 }, "points": [7] } },
                 { "overwrite_payload": { "payload": { "genre": "tragedy", "year": 1603 }, "points": [7] } },
                 { "delete_payload": { "keys": ["year"], "points": [7] } },
