@@ -607,7 +607,7 @@ pub(crate) fn by_blame(blame: Blame, detail: String) -> Problem {
     }
 }
 
-fn kind_field(kind: BankKind) -> &'static str {
+pub(crate) fn kind_field(kind: BankKind) -> &'static str {
     match kind {
         BankKind::Query => "/query_bank",
         BankKind::Gallery => "/gallery_bank",

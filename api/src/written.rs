@@ -1,6 +1,9 @@
 //! Where in its body the parts of a write are.
 
 use dehub_index::{FitInput, Name, WriteError};
+use dehub_query::BankKind;
+
+use crate::errors::kind_field;
 
 /// What a write was made of, and so where in its body the parts are.
 pub(crate) enum Written<'a> {
