@@ -6,7 +6,7 @@ use std::net::TcpStream;
 use std::thread;
 use std::time::Duration;
 
-use dehub_api::ServerConfig;
+use dehub_api::{AuditConfig, Grant, Key, Rights, ServerConfig};
 use serde_json::{Value, json};
 use tempfile::tempdir;
 
@@ -47,10 +47,10 @@ fn an_answer_has_the_id_of_its_request_and_a_refusal_names_it() {
             let id = header(&head, "x-request-id").unwrap_or_else(|| panic!("{path}: {head}"));
             assert_eq!(id.len(), 36, "{given}: {id}");
             assert!(made.insert(id.to_owned()), "{id} came before");
-            let body: Value = serde_json::from_str(&body).expect("JSON");
-            let wanted =
-                if path == "/livez" { Value::Null } else { json!(format!("urn:dehub:request:{id}")) };
-            assert_eq!(body["instance"], wanted, "{body}");
+            if path != "/livez" {
+                let body: Value = serde_json::from_str(&body).expect("JSON");
+                assert_eq!(body["instance"], format!("urn:dehub:request:{id}"), "{body}");
+            }
         }
     }
     let (head, body) = get("/collections/none", "X-Request-Id: mine\r\n");
@@ -266,14 +266,15 @@ fn what_is_refused_is_counted_by_its_code_and_labels_come_from_no_client() {
         assert_eq!(served.json("PUT", "/collections/c/points", &points).status, 422);
     }
     served.json("PUT", "/collections/c/banks/asked", &json!({"kind": "gallery", "vectors": [[1, 0]]}));
+    served.json("POST", "/collections/c/points/delete", &json!({"points": "all"}));
     // Refused, but no points or entries.
     served.json("POST", "/collections/c/points/query", &json!({"query": [1, 0, 0]}));
-    served.json("POST", "/collections/c/points/delete", &json!({"points": "all"}));
     let exposed = Exposed::of(&served);
     assert_eq!(exposed.number("ingest_rejected_total{reason=\"dimension_mismatch\"}"), 3.0);
     assert_eq!(exposed.number("ingest_rejected_total{reason=\"bank_kind\"}"), 1.0);
+    assert_eq!(exposed.number("ingest_rejected_total{reason=\"wrong_type\"}"), 1.0, "deletions too");
     let rejected = exposed.samples.iter().filter(|(series, _)| series.starts_with("ingest_rejected"));
-    assert_eq!(rejected.map(|(_, count)| count).sum::<f64>(), 4.0);
+    assert_eq!(rejected.map(|(_, count)| count).sum::<f64>(), 5.0);
     let after = exposed.samples.len();
     assert!(after > before);
     for word in ["hidden", "covert"] {
@@ -319,7 +320,8 @@ fn documented() -> BTreeMap<String, (String, BTreeSet<String>)> {
 #[test]
 fn every_measurement_is_documented_and_every_documented_one_is_there() {
     let folder = tempdir().expect("a folder");
-    let served = Served::start(folder.path());
+    let audit = Some(AuditConfig { path: folder.path().join("audit"), blocks: false });
+    let served = Served::start_with(folder.path(), &ServerConfig { audit, ..config() });
     prepare(&served);
     ask(&served, [1.0, 0.0], "dis");
     served.json("PUT", "/collections/c/points", &json!({"points": [{"id": 1, "vector": [1]}]}));
@@ -350,7 +352,7 @@ fn a_slow_query_is_kept_with_its_plan_and_without_what_it_was_asked_by() {
     let served = Served::start_with(folder.path(), &ServerConfig { slow_query_ms: 20, ..config() });
     prepare(&served);
     // A body that takes longer than the threshold to arrive.
-    let body = r#"{"query": [0.6125, 0.25], "limit": 3, "hubness": {"correction": "is", "weight": 0.5}, "#;
+    let body = r#"{"query": [0.6125, 0.25], "limit": 3, "hubness": {"correction": "is", "alpha": 0.5}, "#;
     let filter = r#""filter": {"must": [{"has_id": [1, 2, 3]}]}}"#;
     let head = format!(
         "POST /collections/c/points/query HTTP/1.1\r\nHost: a\r\nConnection: close\r\nX-Request-Id: slow-1\r\n\
@@ -376,13 +378,99 @@ fn a_slow_query_is_kept_with_its_plan_and_without_what_it_was_asked_by() {
         assert_eq!(slow[field], wanted, "{field}: {slow}");
     }
     let plan = slow["plan"].as_str().expect("a plan");
-    assert!(plan.starts_with("exact scan of the 3 of 4 points") && plan.contains("weight 0.5"), "{plan}");
+    assert!(plan.starts_with("exact scan of the 3 of 4 points") && plan.contains("alpha 0.5"), "{plan}");
     let ms = |field: &str| slow[field].as_f64().expect("a number");
     let parts = ["received_ms", "waited_ms", "searched_ms", "read_ms", "encoded_ms"];
     assert!((parts.into_iter().map(ms).sum::<f64>() - ms("ms")).abs() < 1e-9, "{slow}");
     assert!(ms("received_ms") >= 20.0, "{slow}");
     assert!(!listed.to_string().contains("6125"), "no vectors: {slow}");
     assert_eq!(Exposed::of(&served).number("slow_queries_total"), count as f64);
+}
+
+/// Sends a body that takes longer than 20 ms to arrive; gives the head and the body of the answer.
+fn slowly(served: &Served, path: &str, headers: &str, body: &Value) -> (String, String) {
+    let body = body.to_string();
+    let head = format!(
+        "POST /collections/{path} HTTP/1.1\r\nHost: a\r\nConnection: close\r\n{headers}\
+         Content-Type: application/json\r\nContent-Length: {}\r\n\r\n",
+        body.len()
+    );
+    let (first, second) = body.split_at(body.len() / 2);
+    raw(served, &[&head, first, second])
+}
+
+#[test]
+fn every_way_to_search_is_told_of_when_it_is_slow() {
+    let folder = tempdir().expect("a folder");
+    let served = Served::start_with(folder.path(), &ServerConfig { slow_query_ms: 20, ..config() });
+    prepare(&served);
+    let by = json!({"query": [1.0, 0.0], "limit": 2});
+    let batch = json!({"searches": [by, by]});
+    let cases = [
+        ("query", by.clone(), 200, 1, "vector"),
+        ("query", json!({"query": 1, "params": {"exact": true}}), 200, 1, "point"),
+        ("query", json!({"query": {"order_by": "n"}}), 200, 1, "order"),
+        ("query", json!({"query": [1.0, 0.0, 0.0]}), 422, 1, "vector"),
+        ("query/batch", batch, 200, 2, "vector"),
+        ("query/groups", json!({"query": [1.0, 0.0], "group_by": "n"}), 200, 1, "vector"),
+        ("search", json!({"vector": [1.0, 0.0], "limit": 1}), 200, 1, "vector"),
+        ("recommend", json!({"positive": [1, 2], "limit": 1}), 200, 1, "recommend"),
+        ("discover", json!({"target": 1, "context": [], "limit": 1}), 200, 1, "discover"),
+        ("search/matrix/pairs", json!({"sample": 3}), 200, 1, "sample"),
+    ];
+    for (number, (path, body, status, queries, by)) in cases.iter().enumerate() {
+        let id = format!("X-Request-Id: slow-{number}\r\n");
+        let (head, said) = slowly(&served, &format!("c/points/{path}"), &id, body);
+        assert!(head.starts_with(&format!("http/1.1 {status}")), "{path} {body}: {head} {said}");
+        let slow = &served.get("/slow-queries")["queries"][0];
+        let found = (&slow["request_id"], &slow["queries"], &slow["by"]);
+        assert_eq!(found, (&json!(format!("slow-{number}")), &json!(queries), &json!(by)), "{path} {body}");
+    }
+    let arrow = "Accept: application/vnd.apache.arrow.stream\r\nX-Request-Id: arrow\r\n";
+    let request = by.to_string();
+    let head = format!(
+        "POST /collections/c/points/query HTTP/1.1\r\nHost: a\r\nConnection: close\r\n{arrow}\
+         Content-Type: application/json\r\nContent-Length: {}\r\n\r\n",
+        request.len()
+    );
+    let mut stream = TcpStream::connect(served.address).expect("it listens");
+    stream.write_all(head.as_bytes()).expect("it takes them");
+    thread::sleep(Duration::from_millis(30));
+    stream.write_all(request.as_bytes()).expect("it takes them");
+    let mut answer = Vec::new();
+    stream.read_to_end(&mut answer).expect("an answer");
+    assert!(answer.starts_with(b"HTTP/1.1 200"), "{}", String::from_utf8_lossy(&answer));
+    assert_eq!(served.get("/slow-queries")["queries"][0]["request_id"], "arrow", "whatever the form");
+}
+
+#[test]
+fn a_key_for_some_collections_is_shown_their_slow_queries_alone() {
+    let folder = tempdir().expect("a folder");
+    let served = Served::start(folder.path());
+    prepare(&served);
+    served.did("PUT", "/collections/d", &json!({"vectors": {"size": 2, "distance": "Dot"}}));
+    drop(served);
+    let scope = Rights::Collections([("d".to_owned(), Grant::Read)].into());
+    let keys = [("chief", "chief-0123456789", Rights::Admin), ("some", "some-0123456789", scope)];
+    let keys = keys.into_iter().map(|(name, key, rights)| Key::plain(name, key, rights).expect("a key"));
+    let served = Served::start_with(
+        folder.path(),
+        &ServerConfig { slow_query_ms: 20, keys: keys.collect(), ..config() },
+    );
+    for path in ["c/points/query", "d/points/query"] {
+        let key = "api-key: chief-0123456789\r\n";
+        let (head, said) = slowly(&served, path, key, &json!({"query": [1.0, 0.0]}));
+        assert!(head.starts_with("http/1.1 200"), "{head} {said}");
+    }
+    for (key, wanted) in [("chief", vec!["d", "c"]), ("some", vec!["d"])] {
+        let key = format!("api-key: {key}-0123456789\r\n");
+        let request = format!("GET /slow-queries HTTP/1.1\r\nHost: a\r\nConnection: close\r\n{key}\r\n");
+        let (_, said) = raw(&served, &[&request]);
+        let said: Value = serde_json::from_str(&said).expect("JSON");
+        let listed = said["result"]["queries"].as_array().expect("a list");
+        let collections: Vec<&str> = listed.iter().filter_map(|slow| slow["collection"].as_str()).collect();
+        assert_eq!(collections, wanted, "{said}");
+    }
 }
 
 #[test]
@@ -395,7 +483,7 @@ fn a_server_that_calls_no_query_slow_keeps_none() {
 }
 
 #[test]
-fn a_backup_is_counted_when_it_is_there() {
+fn backups_and_snapshots_are_counted_when_they_are_there() {
     let folder = tempdir().expect("a folder");
     let place = tempdir().expect("a folder");
     let backups = Some(place.path().to_str().expect("UTF-8").to_owned());
@@ -409,9 +497,11 @@ fn a_backup_is_counted_when_it_is_there() {
         assert!(std::time::Instant::now() < deadline);
         thread::sleep(Duration::from_millis(10));
     }
+    served.did("POST", "/collections/c/snapshots", &json!({}));
     let exposed = Exposed::of(&served);
     assert_eq!(
         (exposed.number("snapshot_created_total"), exposed.number("jobs{state=\"done\"}")),
-        (1.0, 1.0)
+        (2.0, 1.0),
+        "a snapshot is one too"
     );
 }

@@ -71,7 +71,7 @@ fn a_check_tells_whether_the_server_would_serve() {
     let dehub = Dehub::new();
     let keys = dehub.file("keys.toml", "[[key]]\nname = \"a\"\nhash = \"blake3:12\"\nrole = \"admin\"\n");
     let in_keys = format!("[service]\nkey_file = {keys:?}\n");
-    let cases: [(&str, i32, &str); 14] = [
+    let cases: [(&str, i32, &str); 19] = [
         ("", 0, "service.port = 6363"),
         ("[service]\nport = 7000\ncors_origins = [\"https://a.example\"]\n", 0, "service.port = 7000"),
         (
@@ -90,6 +90,11 @@ fn a_check_tells_whether_the_server_would_serve() {
         (&in_keys, 1, "64 hex digits"),
         ("[service.tls]\ncertificate = \"no.pem\"\nkey = \"no.pem\"", 1, "no.pem"),
         ("[service.audit]\npath = \"no/such/audit\"", 1, "no/such/audit"),
+        ("", 0, "observe.slow_query_ms = 500"),
+        ("[observe]\nlog_format = \"json\"", 0, "observe.log_format = \"json\""),
+        ("[observe]\nlog_format = \"xml\"", 2, "line 2"),
+        ("[observe]\notlp_endpoint = \"https://a.example\"", 2, "wanted http://HOST:PORT"),
+        ("[observe]\notlp_endpoint = \"http://a.example\"\notlp_sample = 2", 2, "wanted 0 to 1"),
     ];
     for (settings, code, wanted) in cases {
         let ended = check(&dehub, settings, &[]);
