@@ -42,7 +42,7 @@ fn each_vector_is_described_under_its_name() {
     assert_eq!(described["config"]["params"]["vectors"], vectors);
     assert_eq!(described["points_count"], 3);
     assert_eq!(described["writer"]["durability"], "relaxed");
-    for (name, points, m, ef) in [("image", 1, 16, 50), ("text", 2, 8, 200)] {
+    for (name, points, m, ef) in [("image", 1, 16, 50), ("text", 2, 8, 50)] {
         let own = &described["vectors"][name];
         assert_eq!(own["points_count"], points, "{name}");
         assert_eq!((&own["hnsw_config"]["m"], &own["hnsw_config"]["ef_construct"]), (&json!(m), &json!(ef)));

@@ -16,8 +16,8 @@ impl Collection {
         ids: &[PointId],
         change: &PayloadChange,
     ) -> Result<PayloadChanged, WriteError> {
-        // What no acknowledged write has made is not there.
-        let snapshot = self.snapshot();
+        // Where there is nothing to change nothing is written, but a store that cannot be written says so.
+        let (_, snapshot) = self.writer.newest()?;
         let is_held = |id: &PointId| snapshot.quarantine.held.contains_key(id);
         if snapshot.find_all(ids)?.is_empty() && !ids.iter().any(is_held) {
             let receipt = Receipt { sequence: snapshot.sequence(), added: 0, replaced: 0, deleted: 0 };
