@@ -158,17 +158,26 @@ fn both() -> impl Strategy<Value = BTreeMap<u64, Both>> {
 }
 
 fn named_step() -> impl Strategy<Value = NamedStep> {
-    let other = step().prop_filter("points have vectors under names, and there is no quarantine", |step| {
-        !matches!(
-            step,
-            Step::Upsert(_)
-                | Step::UpsertCrowd
-                | Step::Delete(_)
-                | Step::SetQuarantine(..)
-                | Step::EndQuarantine
-                | Step::ReleaseAll
-        )
-    });
+    let other = step().prop_filter(
+        "payloads and priors are of points as a whole, and there is no quarantine",
+        |step| {
+            !matches!(
+                step,
+                Step::Upsert(_)
+                    | Step::UpsertCrowd
+                    | Step::Delete(_)
+                    | Step::SetQuarantine(..)
+                    | Step::EndQuarantine
+                    | Step::ReleaseAll
+                    | Step::SetField(..)
+                    | Step::ClearPayloads(_)
+                    | Step::IndexField(..)
+                    | Step::SetPrior(_)
+                    | Step::UnsetPrior(_)
+                    | Step::DropPrior
+            )
+        },
+    );
     prop_oneof![
         4 => both().prop_map(NamedStep::Upsert),
         1 => both().prop_map(NamedStep::Update),

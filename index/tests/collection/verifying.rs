@@ -54,7 +54,7 @@ fn a_whole_collection_has_no_difference_and_everything_is_looked_at() {
             home.collection().set_quantization(quantization).expect("any kind");
             let mut numbers = Numbers(80);
             home.upsert(&points(0, &numbers.vectors(300, DIM)));
-            home.collection().set_prior(&name("p"), &[(7.into(), 0.5)]).expect("a good value");
+            home.collection().set_prior(&name("p"), &[(70.into(), 0.5)]).expect("a good value");
             home.build_graph();
             home.add(&queries("queries", &numbers.vectors(40, DIM)));
             home.add(&gallery("gallery", 20, &numbers.vectors(30, DIM)));
