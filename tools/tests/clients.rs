@@ -35,10 +35,10 @@ const SECTIONS: &[&str] = &[
     "groups",
     "fusion",
     "recommending",
-    "discovering",
     "ordering",
     "search_paths",
     "asking_an_alias",
+    "named",
 ];
 
 /// A server in a process of its own, killed when the test is done with it.
