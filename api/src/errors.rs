@@ -308,20 +308,13 @@ fn payload_code(error: &PayloadError) -> Code {
 pub(crate) fn write(error: &WriteError, written: &Written<'_>) -> Problem {
     let detail = || written.detail(error);
     let new = |code| Problem::new(code, detail());
+    if let Some(problem) = of_named(error, written) {
+        return problem;
+    }
     match error {
         WriteError::Vector { place, source, .. } => vector(source, detail(), &written.vector(*place)),
-        WriteError::NamedVector { place, name, source, .. } => {
-            vector(source, detail(), &written.named(*place, Some(name)))
-        }
-        WriteError::VectorName { place, name, .. } => {
-            let problem = new(UNKNOWN_VECTOR).at(written.named(*place, name.as_ref()));
-            problem.found(name.as_ref().map_or("", Name::as_str))
-        }
         WriteError::Space(unknown) => space(unknown),
         WriteError::NamedVectors { .. } => new(NOT_SUPPORTED),
-        WriteError::UnknownPoint { place, id } => {
-            new(UNKNOWN_POINT).unprocessable().at(written.id(*place)).found(id)
-        }
         WriteError::DuplicateId { place, id, .. } => new(DUPLICATE_ID).at(written.id(*place)).found(id),
         WriteError::EntryExists { place, id, .. } => new(ENTRY_EXISTS).at(written.id(*place)).found(id),
         WriteError::TextTooLong { place, found, .. } => {
@@ -378,9 +371,26 @@ pub(crate) fn write(error: &WriteError, written: &Written<'_>) -> Problem {
         WriteError::WriterFailed { .. } => new(WRITER_FAILED).retry_after(RETRY_SECONDS),
         WriteError::DiskFull { .. } => new(DISK_FULL),
         WriteError::Read(error) => read(error),
+        WriteError::NamedVector { .. } | WriteError::VectorName { .. } | WriteError::UnknownPoint { .. } => {
+            by_blame(error.blame(), error.to_string())
+        }
         WriteError::Commit(_) | WriteError::GraphFile(_) => by_blame(error.blame(), error.to_string()),
         _ => by_blame(error.blame(), error.to_string()),
     }
+}
+
+/// An error of a write that is about a named vector, or about a point that is not there.
+fn of_named(error: &WriteError, written: &Written<'_>) -> Option<Problem> {
+    let new = |code| Problem::new(code, written.detail(error));
+    if let WriteError::NamedVector { place, name, source, .. } = error {
+        return Some(vector(source, written.detail(error), &written.named(*place, Some(name))));
+    }
+    if let WriteError::VectorName { place, name, .. } = error {
+        let problem = new(UNKNOWN_VECTOR).at(written.named(*place, name.as_ref()));
+        return Some(problem.found(name.as_ref().map_or("", Name::as_str)));
+    }
+    let WriteError::UnknownPoint { place, id } = error else { return None };
+    Some(new(UNKNOWN_POINT).unprocessable().at(written.id(*place)).found(id))
 }
 
 /// A vector that the collection has not. Where it was asked for is for the caller to say.

@@ -2,8 +2,8 @@
 //!
 //! A *space* is what has a dimension, a metric, banks, corrections and a graph: the unnamed vector of a collection, or
 //! each of its named ones. Named ones have the rows of the points in common: an upsert gives a point one row in all,
-//! and in a space in which it has no vector that row holds no point. Ids, texts and payloads are kept once. The records of
-//! a named space are those that a collection with one vector has, in a part of the same store; so one commit changes
+//! and in a space in which it has no vector that row holds no point. Ids, texts and payloads are kept once. The records
+//! of a named space are those that a collection with one vector has, in a part of the same store; so one commit changes
 //! all.
 
 use std::collections::BTreeMap;

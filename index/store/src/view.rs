@@ -9,7 +9,8 @@ use crate::store::Core;
 use crate::{Family, ReadError, Scan, prefix_end};
 
 /// A consistent snapshot: every read through it answers as of the moment [`Store::view`](crate::Store::view) was
-/// called, whatever is committed meanwhile. While it is held, what it can see is not reclaimed on disk, so let go of it.
+/// called, whatever is committed meanwhile. While it is held, what it can see is not reclaimed on disk, so let go
+/// of it.
 pub struct View<'a> {
     core: &'a Core,
     namespace: Option<Namespace>,
