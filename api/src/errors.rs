@@ -317,9 +317,6 @@ pub(crate) fn write(error: &WriteError, written: &Written<'_>) -> Problem {
         WriteError::NamedVectors { .. } => new(NOT_SUPPORTED),
         WriteError::DuplicateId { place, id, .. } => new(DUPLICATE_ID).at(written.id(*place)).found(id),
         WriteError::EntryExists { place, id, .. } => new(ENTRY_EXISTS).at(written.id(*place)).found(id),
-        WriteError::TextTooLong { place, found, .. } => {
-            new(TEXT_TOO_LONG).at(written.text(*place)).found(found)
-        }
         WriteError::Weight { place, found } => new(INVALID_WEIGHT).at(written.weight(*place)).found(found),
         WriteError::Decay { parameter, found, wanted } => range(new(INVALID_VALUE), parameter, wanted, found),
         WriteError::Live { parameter, found, wanted } => range(new(INVALID_VALUE), parameter, wanted, found),
@@ -371,15 +368,17 @@ pub(crate) fn write(error: &WriteError, written: &Written<'_>) -> Problem {
         WriteError::WriterFailed { .. } => new(WRITER_FAILED).retry_after(RETRY_SECONDS),
         WriteError::DiskFull { .. } => new(DISK_FULL),
         WriteError::Read(error) => read(error),
-        WriteError::NamedVector { .. } | WriteError::VectorName { .. } | WriteError::UnknownPoint { .. } => {
-            by_blame(error.blame(), error.to_string())
-        }
-        WriteError::Commit(_) | WriteError::GraphFile(_) => by_blame(error.blame(), error.to_string()),
+        WriteError::NamedVector { .. }
+        | WriteError::VectorName { .. }
+        | WriteError::UnknownPoint { .. }
+        | WriteError::TextTooLong { .. }
+        | WriteError::Commit(_)
+        | WriteError::GraphFile(_) => by_blame(error.blame(), error.to_string()),
         _ => by_blame(error.blame(), error.to_string()),
     }
 }
 
-/// An error of a write that is about a named vector, or about a point that is not there.
+/// An error of a write that is about a named vector, a text, or a point that is not there.
 fn of_named(error: &WriteError, written: &Written<'_>) -> Option<Problem> {
     let new = |code| Problem::new(code, written.detail(error));
     if let WriteError::NamedVector { place, name, source, .. } = error {
@@ -388,6 +387,9 @@ fn of_named(error: &WriteError, written: &Written<'_>) -> Option<Problem> {
     if let WriteError::VectorName { place, name, .. } = error {
         let problem = new(UNKNOWN_VECTOR).at(written.named(*place, name.as_ref()));
         return Some(problem.found(name.as_ref().map_or("", Name::as_str)));
+    }
+    if let WriteError::TextTooLong { place, found, .. } = error {
+        return Some(new(TEXT_TOO_LONG).at(written.text(*place)).found(found));
     }
     let WriteError::UnknownPoint { place, id } = error else { return None };
     Some(new(UNKNOWN_POINT).unprocessable().at(written.id(*place)).found(id))
