@@ -360,9 +360,6 @@ pub(crate) fn write(error: &WriteError, written: &Written<'_>) -> Problem {
         }
         WriteError::UnknownPrior { .. } => new(UNKNOWN_PRIOR),
         WriteError::TooManyPriors => new(TOO_MANY_PRIORS),
-        WriteError::PriorValue { place, found } => {
-            new(INVALID_VALUE).at(format_args!("/values/{place}")).found(found)
-        }
         WriteError::NotHeld { place, id } => new(NOT_HELD).unprocessable().at(written.id(*place)).found(id),
         WriteError::QueueFull { .. } => new(QUEUE_FULL).retry_after(RETRY_SECONDS),
         WriteError::WriterFailed { .. } => new(WRITER_FAILED).retry_after(RETRY_SECONDS),
@@ -372,6 +369,7 @@ pub(crate) fn write(error: &WriteError, written: &Written<'_>) -> Problem {
         | WriteError::VectorName { .. }
         | WriteError::UnknownPoint { .. }
         | WriteError::TextTooLong { .. }
+        | WriteError::PriorValue { .. }
         | WriteError::Commit(_)
         | WriteError::GraphFile(_) => by_blame(error.blame(), error.to_string()),
         _ => by_blame(error.blame(), error.to_string()),
@@ -390,6 +388,9 @@ fn of_named(error: &WriteError, written: &Written<'_>) -> Option<Problem> {
     }
     if let WriteError::TextTooLong { place, found, .. } = error {
         return Some(new(TEXT_TOO_LONG).at(written.text(*place)).found(found));
+    }
+    if let WriteError::PriorValue { place, found } = error {
+        return Some(new(INVALID_VALUE).at(format_args!("/values/{place}")).found(found));
     }
     let WriteError::UnknownPoint { place, id } = error else { return None };
     Some(new(UNKNOWN_POINT).unprocessable().at(written.id(*place)).found(id))
