@@ -80,7 +80,7 @@ fn run(load: &Load) -> Outcome<()> {
 }
 
 fn under(load: &Load, folder: &Path) -> Outcome<()> {
-    let start = || said(Served::start(folder, &["--max-in-flight", &load.in_flight]));
+    let start = || said(Served::start(folder, &[("DEHUB__SERVICE__REQUESTS_MAX", &load.in_flight)]));
     let served = start()?;
     let queries = fill(load, &served)?;
     let capacity = {

@@ -23,13 +23,14 @@ pub struct Served {
 }
 
 impl Served {
-    /// Starts `dehub serve` of this build on a data directory, at a free port.
-    pub fn start(data: &Path, arguments: &[&str]) -> Outcome<Served> {
+    /// Starts `dehub serve` of this build on a data directory, at a free port, with these settings by the names of
+    /// the environment.
+    pub fn start(data: &Path, settings: &[(&str, &str)]) -> Outcome<Served> {
         let own = std::env::current_exe()?;
         let program = own.ancestors().nth(2).ok_or("a bench is built two folders deep")?.join("dehub");
         let mut command = Command::new(&program);
-        command.arg("--json").arg("--data-dir").arg(data).args(["serve", "--port", "0"]).args(arguments);
-        command.env("DEHUB_LOG", "warn").stdout(Stdio::piped());
+        command.arg("--json").arg("--data-dir").arg(data).args(["serve", "--port", "0"]);
+        command.envs(settings.iter().copied()).env("DEHUB_LOG", "warn").stdout(Stdio::piped());
         let mut child = command.spawn().map_err(|error| format!("{}: {error}", program.display()))?;
         let mut line = String::new();
         BufReader::new(child.stdout.take().ok_or("no output")?).read_line(&mut line)?;

@@ -56,10 +56,10 @@ pub(crate) enum DurabilityName {
 #[derive(ToSchema)]
 pub(crate) struct GraphParams {
     /// Links of a node.
-    #[schema(minimum = 2, maximum = 256)]
+    #[schema(minimum = 2, maximum = 128)]
     m: Option<usize>,
     /// Candidates when a node is linked.
-    #[schema(minimum = 1, maximum = 65536)]
+    #[schema(minimum = 1, maximum = 4096)]
     ef_construct: Option<usize>,
     /// In kilobytes of vectors: a collection below it has no graph and is scanned.
     #[schema(minimum = 0)]
