@@ -20,7 +20,9 @@ use serde_json::{Map, Value};
 use tracing::Instrument;
 
 use crate::admission::Due;
+use crate::bodies::searches::SETTINGS;
 use crate::bodies::{Accepted, Content, Form, LineBatch, Media, RowSink, Rows, UNFOLDED_MAX, packs};
+use crate::brief;
 use crate::decode;
 use crate::download::Download;
 use crate::edge::Edge;
@@ -204,20 +206,45 @@ impl Call {
         self.finish(due, decoded).await
     }
 
-    /// Answers a request whose body has one of the types of lists, all of it at once. The last argument of `work` is
-    /// how much a table may take.
-    pub(crate) async fn answer_content<A: Into<Answer> + Send + 'static>(
+    /// Answers a query with a JSON body, on the worker's own thread if it is short.
+    pub(crate) async fn answer_query<A: Into<Answer> + Send + 'static>(
+        mut self,
+        allowed: &[&str],
+        work: impl FnOnce(Task, Value) -> Result<A, Problem> + Send + 'static,
+    ) -> HttpResponse {
+        let (Body { bytes, share, .. }, task) = match self.received(allowed, &[Media::Json]).await {
+            Ok(received) => received,
+            Err(response) => return response,
+        };
+        let value = (bytes.len() <= brief::JSON_BYTES_MAX).then(|| decode::body(&bytes));
+        let is_short = matches!(&value, Some(Ok(Value::Object(fields))) if brief::has_short_form(fields));
+        let decoded = move |task| {
+            let value = value.unwrap_or_else(|| decode::body(&bytes))?;
+            let outcome = work(task, value);
+            drop((bytes, share));
+            outcome
+        };
+        self.finish_query(task, is_short, decoded).await
+    }
+
+    /// Answers queries whose body has one of the types of lists, all of it at once. The last argument of `work` is
+    /// how much a table may take. A small table is answered on the worker's own thread.
+    pub(crate) async fn answer_queries<A: Into<Answer> + Send + 'static>(
         mut self,
         allowed: &[&str],
         work: impl FnOnce(Task, Content, usize) -> Result<A, Problem> + Send + 'static,
     ) -> HttpResponse {
-        let (received, task) = match self.received(allowed, &Media::ALL).await {
+        let (Body { media, bytes, share }, task) = match self.received(allowed, &Media::ALL).await {
             Ok(received) => received,
             Err(response) => return response,
         };
-        let (due, unfolded_max) = (task.due(), self.unfolded_max());
-        let decoded = move || {
-            let Body { media, bytes, share } = received;
+        let has_short_settings = || match task.parameters.text(SETTINGS) {
+            Some(text) => serde_json::from_str(text).is_ok_and(|fields| brief::has_short_form(&fields)),
+            None => true,
+        };
+        let is_small = media == Media::Arrow && bytes.len() <= brief::TABLE_BYTES_MAX;
+        let (is_short, unfolded_max) = (is_small && has_short_settings(), self.unfolded_max());
+        let decoded = move |task| {
             let content = match media {
                 Media::Json => Content::Json(decode::body(&bytes)?),
                 Media::Lines => Content::Lines(LineBatch::of(bytes)),
@@ -228,7 +255,39 @@ impl Call {
             drop(share);
             outcome
         };
-        self.finish(due, decoded).await
+        self.finish_query(task, is_short, decoded).await
+    }
+
+    /// Answers a query where it should be. If it has the form of a short one, what it took is learned.
+    async fn finish_query<A: Into<Answer> + Send + 'static>(
+        &self,
+        task: Task,
+        is_short: bool,
+        work: impl FnOnce(Task) -> Result<A, Problem> + Send + 'static,
+    ) -> HttpResponse {
+        let due = task.due();
+        if !is_short {
+            return self.finish(due, move || work(task)).await;
+        }
+        let (edge, name) = (task.shared_edge(), task.segment("collection").to_owned());
+        let is_for_worker = edge.brief().is_for_worker(&name);
+        let measured = move || {
+            let begun = Instant::now();
+            let outcome = work(task);
+            if outcome.is_ok() {
+                edge.brief().took(&name, begun.elapsed());
+            }
+            outcome
+        };
+        if !is_for_worker {
+            return self.finish(due, measured).await;
+        }
+        let begun = Instant::now();
+        let takes_gzip = packs(self.request.headers());
+        let work = self.watched(move || measured().map(|answer| answer.into().packed(takes_gzip)));
+        let outcome = self.edge.run_here(due, work);
+        brief::spend(begun.elapsed());
+        respond(outcome)
     }
 
     /// Answers a request whose body is a list of rows to be written: JSON is left to `work`, rows in other forms go to
@@ -352,15 +411,22 @@ impl Call {
         }
     }
 
-    /// Runs work on a thread of the engine, or not at all when it is due before there is one; and tells of a query
-    /// in it that was slow.
+    /// Runs work on a thread of the engine, or not at all when it is due before there is one.
     async fn run<T: Send + 'static>(
         &self,
         due: Due,
         work: impl FnOnce() -> Result<T, Problem> + Send + 'static,
     ) -> Result<T, Problem> {
+        self.edge.run(due, self.watched(work)).await
+    }
+
+    /// Work that tells of itself: in spans, and of a query in it that was slow.
+    fn watched<T, W: FnOnce() -> Result<T, Problem>>(
+        &self,
+        work: W,
+    ) -> impl FnOnce() -> Result<T, Problem> + use<T, W> {
         let (waiting, seen, edge) = (self.seen.waiting(), Arc::clone(&self.seen), self.edge.clone());
-        let working = move || {
+        move || {
             drop(waiting);
             let begun = seen.begin();
             let outcome = seen.working().in_scope(work);
@@ -370,8 +436,7 @@ impl Call {
                 edge.slow().note(seen.id(), &noted, begun, limit);
             }
             outcome
-        };
-        self.edge.run(due, working).await
+        }
     }
 
     /// Answers a request without a body with a file.

@@ -2,6 +2,7 @@
 
 use std::collections::{HashMap, HashSet};
 use std::convert::Infallible;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::Sender;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -17,6 +18,7 @@ use serde_json::Value;
 pub(crate) use crate::admission::Share;
 use crate::admission::{BODIES_MAX, Bound, Due, Limits, too_many};
 use crate::audit::Audit;
+use crate::brief::Brief;
 use crate::corrections;
 use crate::cors::Cors;
 use crate::errors::{self, INTERNAL, Written};
@@ -49,6 +51,7 @@ pub(crate) struct Edge {
     metrics: Metrics,
     observer: Observer,
     slow: Arc<Slow>,
+    brief: Brief,
     /// Collections whose pending fits were resumed, if they had some. One that was opened anew has them again.
     resumed: Mutex<HashMap<Name, Weak<Collection>>>,
     /// Where backups are kept, if the operator named a place.
@@ -65,6 +68,10 @@ pub(crate) struct Protection {
     pub(crate) guard: Arc<Guard>,
     pub(crate) cors: Cors,
     pub(crate) audit: Option<Arc<Audit>>,
+}
+
+fn panicked() -> Problem {
+    Problem::new(INTERNAL, "the request made the engine panic; the server goes on")
 }
 
 /// As long as one of these is left, something of the server may hold a collection open.
@@ -90,6 +97,7 @@ impl Edge {
             slow: Arc::clone(&slow),
         };
         Edge {
+            brief: Brief::default(),
             metrics: Metrics::new(sources),
             observer: Observer::default(),
             slow,
@@ -291,19 +299,40 @@ impl Edge {
         due: Due,
         work: impl FnOnce() -> Result<T, Problem> + Send + 'static,
     ) -> Result<T, Problem> {
+        let work = self.admitted(due, work)?;
+        web::block(work).await.unwrap_or_else(|_| Err(panicked()))
+    }
+
+    /// The same on this very thread.
+    pub(crate) fn run_here<T>(
+        &self,
+        due: Due,
+        work: impl FnOnce() -> Result<T, Problem>,
+    ) -> Result<T, Problem> {
+        let work = self.admitted(due, work)?;
+        // Whatever the work has broken is dropped with it, as that of a thread which ends.
+        catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|_| Err(panicked()))
+    }
+
+    fn admitted<T, W: FnOnce() -> Result<T, Problem>>(
+        &self,
+        due: Due,
+        work: W,
+    ) -> Result<impl FnOnce() -> Result<T, Problem> + use<T, W>, Problem> {
         let mut share = self.requests.share();
         if !share.take(1) {
             return Err(too_many(self.requests.most()));
         }
-        let work = move || {
+        Ok(move || {
             let outcome = due.check().and_then(|()| work());
             drop(share);
             outcome
-        };
-        match web::block(work).await {
-            Ok(outcome) => outcome,
-            Err(_) => Err(Problem::new(INTERNAL, "the request made the engine panic; the server goes on")),
-        }
+        })
+    }
+
+    /// What is known of short queries.
+    pub(crate) fn brief(&self) -> &Brief {
+        &self.brief
     }
 
     /// Brings the graph and its calibration up to date in the background if nobody does and it could be before:

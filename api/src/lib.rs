@@ -25,6 +25,7 @@ mod audit;
 mod backups;
 mod banks;
 mod bodies;
+mod brief;
 mod calibration;
 mod call;
 mod collections;

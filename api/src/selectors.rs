@@ -152,6 +152,11 @@ impl Selection {
         self.payload != PayloadSelector::Nothing
     }
 
+    /// Whether vectors were asked for.
+    pub(crate) fn has_vectors(&self) -> bool {
+        self.vector != VectorSelector::Nothing
+    }
+
     /// Everything.
     pub(crate) const ALL: Selection =
         Selection { payload: PayloadSelector::Everything, vector: VectorSelector::Everything };

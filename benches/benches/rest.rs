@@ -19,8 +19,9 @@ use std::process::Command;
 use std::time::Instant;
 
 use dehub_benches::{Bed, Connection, Random, Served, append_run, median};
+use dehub_format::{Column, write_arrow};
 use dehub_query::{Query, Ranking, Search, Settings, Source, run};
-use dehub_vector::Vector;
+use dehub_vector::{Rows, Vector};
 use serde_json::{Value, json};
 
 type Outcome<T> = Result<T, Box<dyn Error>>;
@@ -90,14 +91,17 @@ fn fill(connection: &mut Connection, points: &[Vector], bank: &[Vector]) -> Outc
     connection.json("PUT", "/collections/rest/banks/b", &body)?.ok()?;
     let fit = json!({"method": "IS(beta=20)", "query_bank": "b"});
     connection.json("PUT", "/collections/rest/corrections/c", &fit)?.ok()?;
-    // The graph is built and measured in the background; a walk of a given effort needs the first.
+    // One segment of all points, as the collection in process has.
+    let begun = connection.json("POST", "/collections/rest/build", &json!({"whole": true}))?.ok()?;
+    let job = format!("/jobs/{}", begun["result"]["job"]);
     let start = Instant::now();
     while start.elapsed().as_secs() < 120 {
-        let info = connection.get("/collections/rest")?.ok()?;
-        if info["result"]["graph"]["due"] == json!(false) {
-            return Ok(());
+        let told = connection.get(&job)?.ok()?;
+        match told["result"]["state"].as_str() {
+            Some("running") => std::thread::sleep(std::time::Duration::from_millis(200)),
+            Some("done") => return Ok(()),
+            _ => return Err(format!("the graph was not built: {told}").into()),
         }
-        std::thread::sleep(std::time::Duration::from_millis(200));
     }
     Err("the graph was not built in two minutes".into())
 }
@@ -106,59 +110,112 @@ fn slices(vectors: &[Vector]) -> Vec<&[f32]> {
     vectors.iter().map(Vector::as_slice).collect()
 }
 
-/// The medians in process and over REST, raw and corrected.
-fn overhead(asked: &Asked, bed: &Bed, served: &Served, queries: &[Vector]) -> Outcome<Vec<String>> {
-    let mut connection = served.connect()?;
-    let mut rows = Vec::new();
-    println!("{:24} {:>12} {:>12} {:>12}", "what", "in process", "over REST", "overhead µs");
-    for (what, ranking, correction) in
-        [("raw", Ranking::Raw, "none"), ("corrected", Ranking::corrected("c"), "c")]
-    {
-        let settings = Settings {
-            limit: Some(LIMIT),
-            ranking,
-            search: Search::Graph { effort: EFFORT },
-            ..Settings::default()
-        };
+/// A ranking that is asked for in process and over REST.
+struct Case<'a> {
+    what: &'a str,
+    queries: Vec<Query>,
+    /// The form of the bodies, and whole requests.
+    requests: [(&'a str, Vec<Vec<u8>>); 2],
+}
+
+impl<'a> Case<'a> {
+    fn new(
+        what: &'a str,
+        (ranking, correction): (Ranking, &str),
+        connection: &Connection,
+        vectors: &[Vector],
+    ) -> Outcome<Case<'a>> {
+        let search = Search::Graph { effort: EFFORT };
+        let settings = Settings { limit: Some(LIMIT), ranking, search, ..Settings::default() };
         let ask = |vector: &Vector| Query {
             source: Source::Vector(vector.as_slice().to_vec()),
             settings: settings.clone(),
         };
-        let prepared: Vec<Query> = queries.iter().map(ask).collect();
-        let body = |vector: &Vector| {
-            json!({"query": vector.as_slice(), "limit": LIMIT, "params": {"hnsw_ef": EFFORT},
-                   "hubness": {"correction": correction}})
-        };
+        let asked =
+            json!({"limit": LIMIT, "params": {"hnsw_ef": EFFORT}, "hubness": {"correction": correction}});
         let path = "/collections/rest/points/query";
-        let requests: Vec<Vec<u8>> = queries
-            .iter()
-            .map(|vector| {
-                connection.request("POST", path, "application/json", body(vector).to_string().as_bytes())
-            })
-            .collect();
-        let (mut inside, mut outside) = (Vec::new(), Vec::new());
+        let as_json = |vector: &Vector| {
+            let mut body = asked.clone();
+            body["query"] = json!(vector.as_slice());
+            connection.request("POST", path, "application/json", body.to_string().as_bytes())
+        };
+        let encoded = |byte: u8| match byte {
+            b'0'..=b'9' | b'a'..=b'z' | b'A'..=b'Z' => char::from(byte).to_string(),
+            _ => format!("%{byte:02X}"),
+        };
+        let settings: String = asked.to_string().bytes().map(encoded).collect();
+        let path = format!("{path}/batch?settings={settings}");
+        let as_arrow = |vector: &Vector| -> Outcome<Vec<u8>> {
+            let body = write_arrow(
+                vec![(
+                    "vector",
+                    Column::Vectors(Rows::new(vector.as_slice().len(), vector.as_slice().to_vec())?),
+                )],
+                [],
+            )?;
+            Ok(connection.request("POST", &path, "application/vnd.apache.arrow.stream", &body))
+        };
+        let requests = [
+            ("JSON", vectors.iter().map(as_json).collect()),
+            ("Arrow", vectors.iter().map(as_arrow).collect::<Outcome<_>>()?),
+        ];
+        Ok(Case { what, queries: vectors.iter().map(ask).collect(), requests })
+    }
+}
+
+/// The medians in process and over REST, raw and corrected, and that of a request for nothing.
+fn overhead(asked: &Asked, bed: &Bed, served: &Served, queries: &[Vector]) -> Outcome<Vec<String>> {
+    let mut connection = served.connect()?;
+    let mut rows = Vec::new();
+    let size = format!("{},{}", asked.points, asked.dim);
+    println!("{:28} {:>10} {:>12}", "what", "p50 µs", "overhead µs");
+    for (what, ranking, correction) in
+        [("raw", Ranking::Raw, "none"), ("corrected", Ranking::corrected("c"), "c")]
+    {
+        let case = Case::new(what, (ranking, correction), &connection, queries)?;
+        let nothing = connection.request("GET", "/livez", "application/json", b"");
+        let (mut inside, mut outside, mut bare) = (Vec::new(), [Vec::new(), Vec::new()], Vec::new());
         for _ in 0..asked.rounds {
-            for query in &prepared {
+            for query in &case.queries {
                 let start = Instant::now();
                 let snapshot = bed.collection.snapshot();
                 let found = run(&snapshot, std::slice::from_ref(query))?;
                 inside.push(start.elapsed().as_secs_f64());
                 assert_eq!(found[0].hits.len(), LIMIT, "as many hits as were asked for");
             }
-            for request in &requests {
-                let start = Instant::now();
-                let reply = connection.send(request)?;
-                outside.push(start.elapsed().as_secs_f64());
-                assert_eq!(reply.status, 200, "an answer");
+            for ((_, requests), outside) in case.requests.iter().zip(&mut outside) {
+                for request in requests {
+                    outside.push(timed(&mut connection, request)?);
+                }
+            }
+            for _ in &case.queries {
+                bare.push(timed(&mut connection, &nothing)?);
             }
         }
-        let (inside, outside) = (1e6 * median(inside), 1e6 * median(outside));
-        println!("{what:24} {inside:12.1} {outside:12.1} {:12.1}", outside - inside);
-        let size = format!("{},{}", asked.points, asked.dim);
-        rows.push(format!("{size},{what} in process,{inside:.1},,1,,"));
-        rows.push(format!("{size},{what} over REST as JSON,{outside:.1},{:.1},1,,", outside - inside));
+        let inside = 1e6 * median(inside);
+        let mut row = |how: &str, took: f64, overhead: Option<f64>| {
+            let overhead = overhead.map(|it| format!("{it:.1}")).unwrap_or_default();
+            println!("{:28} {took:10.1} {overhead:>12}", format!("{what} {how}"));
+            rows.push(format!("{size},{what} {how},{took:.1},{overhead},1,,"));
+        };
+        row("in process", inside, None);
+        for ((form, _), outside) in case.requests.iter().zip(outside) {
+            let outside = 1e6 * median(outside);
+            row(&format!("over REST as {form}"), outside, Some(outside - inside));
+        }
+        row("beside a request for /livez", 1e6 * median(bare), None);
     }
     Ok(rows)
+}
+
+fn timed(connection: &mut Connection, request: &[u8]) -> Outcome<f64> {
+    let start = Instant::now();
+    let reply = connection.send(request)?;
+    let took = start.elapsed().as_secs_f64();
+    if reply.status != 200 {
+        return Err(format!("status {}: {}", reply.status, String::from_utf8_lossy(&reply.body)).into());
+    }
+    Ok(took)
 }
 
 /// Queries a second of both servers, by the same client program.

@@ -28,6 +28,13 @@ impl Served {
     pub fn start(data: &Path, settings: &[(&str, &str)]) -> Outcome<Served> {
         let own = std::env::current_exe()?;
         let program = own.ancestors().nth(2).ok_or("a bench is built two folders deep")?.join("dehub");
+        let version = Command::new(&program).arg("--version").output();
+        let version = version.map_err(|error| format!("{}: {error}", program.display()))?.stdout;
+        if String::from_utf8_lossy(&version).contains("debug assertions") {
+            return Err(
+                "the command `dehub` is built as for tests, which is slower: `make build` first".into()
+            );
+        }
         let mut command = Command::new(&program);
         command.arg("--json").arg("--data-dir").arg(data).args(["serve", "--port", "0"]);
         command.envs(settings.iter().copied()).env("DEHUB_LOG", "warn").stdout(Stdio::piped());

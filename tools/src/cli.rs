@@ -15,11 +15,18 @@ use crate::commands::live::seconds;
 use crate::commands::prior::{PriorArgs, weight};
 use crate::commands::search::timeout;
 
+/// The version, and whether this build checks itself, as that for tests does, which is slower.
+const VERSION: &str = if cfg!(debug_assertions) {
+    concat!(env!("CARGO_PKG_VERSION"), " with debug assertions")
+} else {
+    env!("CARGO_PKG_VERSION")
+};
+
 /// Vector retrieval that corrects for hubs.
 ///
 /// Exit codes: 0 done, 1 failed, 2 wrong usage, 3 done but some rows were refused.
 #[derive(Debug, Parser)]
-#[command(name = "dehub", version, max_term_width = 100)]
+#[command(name = "dehub", version = VERSION, max_term_width = 100)]
 pub(crate) struct Cli {
     /// Where collections live [default: dehub-data].
     #[arg(long, global = true, value_name = "DIR")]

@@ -78,6 +78,8 @@ pub(crate) enum Form {
     Recommend,
     /// `{"target", "context", …}`
     Discover,
+    /// As a query whose `query` is elsewhere: in a row of a table.
+    Row,
 }
 
 /// What is known while a body is read.
@@ -107,7 +109,7 @@ pub(crate) fn of_rows(
     settings: Map<String, Value>,
     sources: Vec<Source>,
 ) -> Result<Vec<Asked>, Problem> {
-    let given = asked(elsewhere, Value::Object(settings), Place::Body, Form::Query)?;
+    let given = asked(elsewhere, Value::Object(settings), Place::Body, Form::Row)?;
     let of_row = |(row, source): (usize, Source)| {
         let column = if matches!(source, Source::Vector(_)) { "vector" } else { "id" };
         let base = format!("/rows/{row}");
@@ -133,7 +135,7 @@ pub(crate) fn part(
     let offset = fields.optional("offset", decode::whole)?.unwrap_or(0);
     let (mut request, places, explain) = reader.request(fields, place, 0)?;
     request.offset = offset;
-    if explain && form != Form::Query {
+    if explain && !matches!(form, Form::Query | Form::Row) {
         let pointer = format!("{place}/hubness/explain");
         let detail = format!("`{pointer}`: this path answers with the points alone, points/query explains");
         return Err(Problem::new(NOT_SUPPORTED, detail).at(pointer));
@@ -202,12 +204,13 @@ impl Reader<'_> {
             }
             Form::Recommend => kinds::recommend(fields, place, lookup).map(given),
             Form::Discover => kinds::discover(fields, place, lookup).map(given),
+            Form::Row => Ok(given((Kind::Nearest(Source::Vector(Vec::new())), Examples::default()))),
         }
     }
 
     fn prefetch(&mut self, fields: &mut Fields<'_>, depth: usize) -> Result<Vec<(Request, Places)>, Problem> {
         match self.form {
-            Form::Query => {}
+            Form::Query | Form::Row => {}
             Form::Search | Form::Recommend | Form::Discover => return Ok(Vec::new()),
         }
         let read = |value: Value, place: Place<'_>| {

@@ -30,7 +30,7 @@ use crate::bodies::searches::{self, Questions, SETTINGS};
 use crate::bodies::{Content, Form as Media};
 use crate::call::{Answer as Reply, Call, Task};
 use crate::decode::{self, Fields, Place};
-use crate::errors::{self, BATCH_TOO_LARGE, EMPTY_BATCH, INVALID_LIMIT, INVALID_VALUE};
+use crate::errors::{self, BATCH_TOO_LARGE, EMPTY_BATCH, INVALID_LIMIT, INVALID_VALUE, NOT_SUPPORTED};
 use crate::live::{COUNTED, Watched};
 use crate::priors;
 use crate::problem::Problem;
@@ -48,19 +48,19 @@ pub(crate) async fn query(call: Call) -> HttpResponse {
         let served = task.collection()?;
         let asked = asked(&task, body, Place::Body, Form::Query)?;
         let has_payloads = asked.selection.has_payload();
-        let form = task.accepted.form(&[Media::Json, Media::Arrow])?;
+        let form = form(&task, std::slice::from_ref(&asked))?;
         let answers = answers(&task, &served, vec![asked])?;
         match form {
             Media::Arrow => reply::arrow(&answers, None, has_payloads),
             Media::Json => Ok(task.reply(&the_one(answers)?)?.into()),
         }
     };
-    call.answer_body(&[TIMEOUT], work).await
+    call.answer_query(&[TIMEOUT], work).await
 }
 
 /// `POST /collections/{collection}/points/query/batch`
 pub(crate) async fn query_batch(call: Call) -> HttpResponse {
-    call.answer_content(&[TIMEOUT, SETTINGS], |task, content, unfolded_max| match content {
+    call.answer_queries(&[TIMEOUT, SETTINGS], |task, content, unfolded_max| match content {
         Content::Json(body) => {
             searches::no_settings(&task)?;
             let all = batch(&task, body, Form::Query)?;
@@ -90,7 +90,7 @@ fn labelled(task: &Task, all: Vec<Asked>, labels: Option<Vec<PointId>>) -> Resul
     if all.is_empty() {
         return Err(Problem::new(EMPTY_BATCH, "the body has no queries, wanted at least one").at(""));
     }
-    let form = task.accepted.form(&[Media::Json, Media::Arrow])?;
+    let form = form(task, &all)?;
     let has_payloads = all.iter().any(|asked| asked.selection.has_payload());
     let answers = answers(task, &task.collection()?, all)?;
     match (form, labels) {
@@ -98,6 +98,26 @@ fn labelled(task: &Task, all: Vec<Asked>, labels: Option<Vec<PointId>>) -> Resul
         (Media::Json, None) => Ok(task.reply(&answers)?.into()),
         (Media::Json, Some(labels)) => Ok(task.reply(&reply::labelled(labels, answers))?.into()),
     }
+}
+
+/// The form of the answers that the client takes. An Arrow stream is one table of hits, in which vectors and
+/// explanations have no place.
+fn form(task: &Task, all: &[Asked]) -> Result<Media, Problem> {
+    let form = task.accepted.form(&[Media::Json, Media::Arrow])?;
+    let refused = |place: &str, what: &str| {
+        let detail =
+            format!("`{place}`: an answer as an Arrow stream has no {what}, ask for application/json");
+        Err(Problem::new(NOT_SUPPORTED, detail).at(place))
+    };
+    for Asked { places, selection, explain, .. } in all.iter().filter(|_| form == Media::Arrow) {
+        if selection.has_vectors() {
+            return refused(&format!("{}/with_vector", places.base), "vectors");
+        }
+        if *explain {
+            return refused(&format!("{}/hubness/explain", places.base), "explanations");
+        }
+    }
+    Ok(form)
 }
 
 /// `POST /collections/{collection}/points/search`
@@ -133,7 +153,7 @@ pub(crate) async fn discover_batch(call: Call) -> HttpResponse {
 /// The older paths answer with the points alone.
 async fn bare(call: Call, form: Form) -> HttpResponse {
     let work = move |task: Task, body| task.reply(&one(&task, body, form)?.points);
-    call.answer_body(&[TIMEOUT], work).await
+    call.answer_query(&[TIMEOUT], work).await
 }
 
 async fn bare_batch(call: Call, form: Form) -> HttpResponse {

@@ -391,6 +391,53 @@ fn queries_and_their_answers_are_the_same_in_every_form() {
 }
 
 #[test]
+fn what_the_queries_of_a_table_have_in_common_is_whatever_a_query_may_have() {
+    let (_folder, served) = served();
+    done(&send(&served, "PUT", POINTS, LINES, &lines(&many(0..30))));
+    let bank = arrow(vec![("vector", vectors(&[[1.0, 2.0, 3.0], [0.5, 0.5, 0.5]]))]);
+    done(&send(&served, "PUT", "/collections/c/banks/b?kind=query", ARROW, &bank));
+    served.did("PUT", "/collections/c/corrections/k", &json!({"method": "IS(beta=5)", "query_bank": "b"}));
+    served.did("PUT", "/collections/c/priors/p", &json!({"ids": [1, 2], "values": [1.5, -2.5]}));
+    let path = "/collections/c/points/query/batch";
+    let asked = [[0.1, 0.2, 0.3], [0.9, 0.1, 0.4]];
+    for common in [
+        json!({"hubness": {"correction": "k", "explain": true}}),
+        json!({"hubness": {"correction": "none"}, "limit": 3}),
+        json!({"priors": {"p": 0.5}, "filter": {"must_not": [{"has_id": [4, 5]}]}}),
+        json!({"score_threshold": 0.8, "params": {"exact": true}, "offset": 1}),
+    ] {
+        let searches = asked.map(|vector| {
+            let mut search = common.clone();
+            search["query"] = json!(vector);
+            search
+        });
+        let encoded: String = common.to_string().bytes().map(|byte| format!("%{byte:02X}")).collect();
+        let table = arrow(vec![("vector", vectors(&asked))]);
+        let found = done(&send(&served, "POST", &format!("{path}?settings={encoded}"), ARROW, &table));
+        assert_eq!(found, served.did("POST", path, &json!({"searches": searches})), "{common}");
+    }
+}
+
+#[test]
+fn an_answer_as_a_table_refuses_what_it_has_no_place_for() {
+    let (_folder, served) = served();
+    done(&send(&served, "PUT", POINTS, LINES, &lines(&many(0..5))));
+    let headers = [("content-type", JSON), ("accept", ARROW)];
+    for (field, value) in [("/with_vector", json!(true)), ("/hubness/explain", json!({"explain": true}))] {
+        let name = field[1..].split('/').next().expect("a name");
+        let search = json!({"query": [1, 2, 3], name: value});
+        let one = search.to_string();
+        let path = "/collections/c/points/query";
+        let answer = raw::exchange(served.address, "POST", path, &headers, one.as_bytes());
+        refused(&answer, 422, "not_supported", Some(field), "application/json");
+        let all = json!({"searches": [{"query": [1, 2, 3]}, search]}).to_string();
+        let answer =
+            raw::exchange(served.address, "POST", &format!("{path}/batch"), &headers, all.as_bytes());
+        refused(&answer, 422, "not_supported", Some(&format!("/searches/1{field}")), "application/json");
+    }
+}
+
+#[test]
 fn wrong_queries_in_lines_and_tables_are_told_where() {
     let (_folder, served) = served();
     done(&send(&served, "PUT", POINTS, LINES, &lines(&many(0..5))));
