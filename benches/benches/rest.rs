@@ -112,7 +112,6 @@ fn slices(vectors: &[Vector]) -> Vec<&[f32]> {
 
 /// A ranking that is asked for in process and over REST.
 struct Case<'a> {
-    what: &'a str,
     queries: Vec<Query>,
     /// The form of the bodies, and whole requests.
     requests: [(&'a str, Vec<Vec<u8>>); 2],
@@ -120,7 +119,6 @@ struct Case<'a> {
 
 impl<'a> Case<'a> {
     fn new(
-        what: &'a str,
         (ranking, correction): (Ranking, &str),
         connection: &Connection,
         vectors: &[Vector],
@@ -159,7 +157,7 @@ impl<'a> Case<'a> {
             ("JSON", vectors.iter().map(as_json).collect()),
             ("Arrow", vectors.iter().map(as_arrow).collect::<Outcome<_>>()?),
         ];
-        Ok(Case { what, queries: vectors.iter().map(ask).collect(), requests })
+        Ok(Case { queries: vectors.iter().map(ask).collect(), requests })
     }
 }
 
@@ -172,7 +170,7 @@ fn overhead(asked: &Asked, bed: &Bed, served: &Served, queries: &[Vector]) -> Ou
     for (what, ranking, correction) in
         [("raw", Ranking::Raw, "none"), ("corrected", Ranking::corrected("c"), "c")]
     {
-        let case = Case::new(what, (ranking, correction), &connection, queries)?;
+        let case = Case::new((ranking, correction), &connection, queries)?;
         let nothing = connection.request("GET", "/livez", "application/json", b"");
         let (mut inside, mut outside, mut bare) = (Vec::new(), [Vec::new(), Vec::new()], Vec::new());
         for _ in 0..asked.rounds {
