@@ -74,10 +74,7 @@ pub fn write_ann_result(path: &Path, result: &AnnResult<'_>) -> Result<(), Forma
 }
 
 fn reason(error: Error) -> io::Error {
-    match error {
-        Error::Io(error) => error,
-        other => io::Error::other(other.to_string()),
-    }
+    if let Error::Io(error) = error { error } else { io::Error::other(error.to_string()) }
 }
 
 #[expect(clippy::cast_precision_loss, reason = "counts of neighbours are far below 2^53")]
