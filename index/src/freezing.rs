@@ -169,8 +169,8 @@ fn node_count(snapshot: &Snapshot) -> usize {
 }
 
 impl Snapshot {
-    /// Builds one segment of all points from nothing and writes it to `file`, as [`Collection::freeze`] does, but leaves
-    /// the collection as it is. `None` if it is too small for a graph.
+    /// Builds one segment of all points from nothing and writes it to `file`, as [`Collection::freeze`] does, but
+    /// leaves the collection as it is. `None` if it is too small for a graph.
     ///
     /// # Errors
     /// If the file cannot be written.
