@@ -6,21 +6,23 @@
 //! cargo bench --bench load -- [--seconds N] [--points N] [--dim N] [--connections N] [--in-flight N]
 //! ```
 //!
-//! The capacity is measured first, by clients that ask as fast as they are answered. A latency counts from the moment
-//! at which the query was due, so that a server that stalls is not excused by clients that wait for it. Figures are
-//! appended to `benches/runs/load.csv`.
+//! The capacity is measured first, by clients that ask as fast as they are answered. The load is that of `dehub bench`,
+//! where a latency counts from the moment at which the query was due, so that a server that stalls is not excused by
+//! clients that wait for it. Figures are appended to `benches/runs/load.csv`.
 
 #![expect(clippy::print_stdout, reason = "a bench talks to the person who runs it")]
 
 use std::collections::BTreeMap;
 use std::error::Error;
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use dehub_benches::{Random, Served, append_run};
-use dehub_vector::Vector;
+use dehub_benches::{Random, Served, append_run, program};
+use dehub_format::write_npy;
+use dehub_vector::{Rows, Vector};
 use serde_json::{Value, json};
 
 type Outcome<T> = Result<T, Box<dyn Error + Send + Sync>>;
@@ -42,15 +44,22 @@ struct Load {
     in_flight: String,
 }
 
-/// What came back.
-#[derive(Default)]
+/// What came back of a load.
 struct Tally {
-    /// How often each status came; 0 is a broken connection.
+    /// How often each status came; 0 is a query without an answer.
     statuses: BTreeMap<u16, u64>,
-    /// Seconds of the queries that were answered, from when they were due.
-    answered: Vec<f64>,
-    /// The same from when they were sent.
-    served: Vec<f64>,
+    /// Queries that were due and never sent.
+    unsent: u64,
+    /// Milliseconds of the queries that were answered, from when they were due and from when they were sent.
+    latency: Value,
+    service: Value,
+}
+
+/// The queries of the load.
+struct Queries {
+    bodies: Vec<Value>,
+    /// The same as a file of vectors.
+    file: PathBuf,
 }
 
 fn main() -> Outcome<()> {
@@ -82,11 +91,8 @@ fn run(load: &Load) -> Outcome<()> {
 fn under(load: &Load, folder: &Path) -> Outcome<()> {
     let start = || said(Served::start(folder, &[("DEHUB__SERVICE__REQUESTS_MAX", &load.in_flight)]));
     let served = start()?;
-    let queries = fill(load, &served)?;
-    let capacity = {
-        let tally = closed(&served, &queries)?;
-        tally.answered.len() as f64 / CAPACITY_SECONDS
-    };
+    let queries = fill(load, &served, folder)?;
+    let capacity = closed(&served, &queries.bodies)? as f64 / CAPACITY_SECONDS;
     println!("capacity {capacity:.0} queries/s by {CLIENTS} clients; {:.0}/s now", 2.0 * capacity);
     let mut acknowledged = Vec::new();
     let (tally, memory) = flood(load, &served, &queries, 2.0 * capacity, load.seconds, &mut acknowledged)?;
@@ -100,7 +106,7 @@ fn under(load: &Load, folder: &Path) -> Outcome<()> {
     let flooded = thread::scope(|scope| {
         let killer = scope.spawn(|| {
             thread::sleep(Duration::from_secs_f64(KILLED_AFTER));
-            std::process::Command::new("kill").args(["-KILL", &served.pid().to_string()]).status()
+            Command::new("kill").args(["-KILL", &served.pid().to_string()]).status()
         });
         let flooded = flood(load, &served, &queries, 2.0 * capacity, KILLED_AFTER + 1.0, &mut acknowledged);
         _ = killer.join();
@@ -120,8 +126,8 @@ fn under(load: &Load, folder: &Path) -> Outcome<()> {
     Ok(())
 }
 
-/// Makes the collection, and the bodies of queries.
-fn fill(load: &Load, served: &Served) -> Outcome<Vec<Value>> {
+/// Makes the collection, and the queries.
+fn fill(load: &Load, served: &Served, folder: &Path) -> Outcome<Queries> {
     let mut connection = served.connect()?;
     let mut random = Random::new(7);
     let config = json!({"vectors": {"size": load.dim, "distance": "Cosine"}});
@@ -141,94 +147,67 @@ fn fill(load: &Load, served: &Served) -> Outcome<Vec<Value>> {
     thread::sleep(Duration::from_secs(5));
     let query =
         |vector: &Vector| json!({"query": vector.as_slice(), "limit": 10, "hubness": {"correction": "is"}});
-    Ok(random.cone(QUERIES, load.dim).iter().map(query).collect())
+    let vectors = random.cone(QUERIES, load.dim);
+    let numbers = vectors.iter().flat_map(Vector::as_slice).copied().collect();
+    let file = folder.join("queries.npy");
+    write_npy(&file, &Rows::new(load.dim, numbers)?)?;
+    Ok(Queries { bodies: vectors.iter().map(query).collect(), file })
 }
 
 const PATH: &str = "/collections/load/points/query";
 
-/// Clients that ask again as soon as they are answered.
-fn closed(served: &Served, queries: &[Value]) -> Outcome<Tally> {
+/// How many queries clients get answered that ask again as soon as they are.
+fn closed(served: &Served, queries: &[Value]) -> Outcome<u64> {
     let is_over = AtomicBool::new(false);
-    let client = |client: usize| -> Outcome<Tally> {
+    let client = |client: usize| -> Outcome<u64> {
         let mut connection = served.connect()?;
-        let mut tally = Tally::default();
+        let mut answered = 0;
         let bodies: Vec<Vec<u8>> = queries.iter().map(|body| ask(&connection, body)).collect();
         for request in bodies.iter().cycle().skip(client * 31) {
             if is_over.load(Ordering::Relaxed) {
                 break;
             }
-            let start = Instant::now();
-            let reply = connection.send(request)?;
-            tally.add(reply.status, start, start);
+            answered += u64::from(connection.send(request)?.status == 200);
         }
-        Ok(tally)
+        Ok(answered)
     };
     thread::scope(|scope| {
         let clients: Vec<_> = (0..CLIENTS).map(|place| scope.spawn(move || client(place))).collect();
         thread::sleep(Duration::from_secs_f64(CAPACITY_SECONDS));
         is_over.store(true, Ordering::Relaxed);
-        let mut all = Tally::default();
-        for client in clients {
-            all.join(client.join().map_err(|_| "a client panicked")??);
-        }
-        Ok(all)
+        clients.into_iter().map(|client| client.join().map_err(|_| "a client panicked")?).sum()
     })
 }
 
-/// Queries at a rate, spread over the connections, and one client that upserts; the memory of the server by the second.
+/// Queries at a rate, and one client that upserts; the memory of the server by the second.
 fn flood(
     load: &Load,
     served: &Served,
-    queries: &[Value],
+    queries: &Queries,
     rate: f64,
     seconds: f64,
     acknowledged: &mut Vec<u64>,
 ) -> Outcome<(Tally, Vec<f64>)> {
-    let begin = Instant::now() + Duration::from_millis(200);
-    let end = begin + Duration::from_secs_f64(seconds);
-    let gap = Duration::from_secs_f64(load.connections as f64 / rate);
-    let client = |place: usize| -> Tally {
-        let mut tally = Tally::default();
-        let mut connection = served.connect().ok();
-        let mut due = begin + gap.mul_f64(place as f64 / load.connections as f64);
-        for number in place.. {
-            if due >= end {
-                break;
-            }
-            thread::sleep(due.saturating_duration_since(Instant::now()));
-            let sent = Instant::now();
-            if sent >= end {
-                break;
-            }
-            let body = &queries[number * 17 % queries.len()];
-            let reply = connection.as_mut().map(|it| it.send(&ask(it, body)));
-            match reply {
-                Some(Ok(reply)) => tally.add(reply.status, due, sent),
-                Some(Err(_)) | None => {
-                    tally.add(0, due, sent);
-                    connection = served.connect().ok();
-                }
-            }
-            due += gap;
-        }
-        tally
-    };
+    let mut command = Command::new(said(program())?);
+    command.args(["bench", "load", "--json", "--quiet", "--url", &format!("http://{}", served.address)]);
+    command.arg("--queries").arg(&queries.file).args(["--correction", "is"]);
+    command.args(["--rate", &rate.to_string(), "--seconds", &seconds.to_string()]);
+    command.args(["--connections", &load.connections.to_string()]);
+    let bench = command.stdout(Stdio::piped()).spawn()?;
+    let end = Instant::now() + Duration::from_secs_f64(seconds);
     let next = UPSERTED + acknowledged.len() as u64;
-    thread::scope(|scope| {
-        let clients: Vec<_> = (0..load.connections).map(|place| scope.spawn(move || client(place))).collect();
+    let (memory, upserted) = thread::scope(|scope| {
         let writer = scope.spawn(|| upserts(load, served, next, end));
         let mut memory = Vec::new();
         while Instant::now() < end {
             memory.extend(served.resident_bytes());
             thread::sleep(Duration::from_secs(1));
         }
-        let mut all = Tally::default();
-        for client in clients {
-            all.join(client.join().map_err(|_| "a client panicked")?);
-        }
-        acknowledged.extend(writer.join().map_err(|_| "the writer panicked")?);
-        Ok((all, memory))
-    })
+        (memory, writer.join())
+    });
+    acknowledged.extend(upserted.map_err(|_| "the writer panicked")?);
+    let told = bench.wait_with_output()?;
+    Ok((Tally::of(&serde_json::from_slice(&told.stdout)?)?, memory))
 }
 
 /// Upserts one point after the other; gives the ids of those that were acknowledged.
@@ -269,21 +248,21 @@ fn ask(connection: &dehub_benches::Connection, body: &Value) -> Vec<u8> {
 }
 
 impl Tally {
-    fn add(&mut self, status: u16, due: Instant, sent: Instant) {
-        *self.statuses.entry(status).or_default() += 1;
-        if status == 200 {
-            self.answered.push(due.elapsed().as_secs_f64());
-            self.served.push(sent.elapsed().as_secs_f64());
-        }
-    }
-
-    fn join(&mut self, other: Tally) {
-        other
-            .statuses
-            .into_iter()
-            .for_each(|(status, count)| *self.statuses.entry(status).or_default() += count);
-        self.answered.extend(other.answered);
-        self.served.extend(other.served);
+    /// What `dehub bench` tells of its only load.
+    fn of(told: &Value) -> Outcome<Tally> {
+        let load = &told["loads"][0];
+        let statuses = load["statuses"].as_object().ok_or_else(|| format!("no load in {told}"))?;
+        let count = |(status, count): (&String, &Value)| {
+            let status = if status == "no_answer" { Some(0) } else { status.parse().ok() };
+            Some((status?, count.as_u64()?))
+        };
+        let counts = statuses.iter().map(count).collect::<Option<_>>();
+        Ok(Tally {
+            statuses: counts.ok_or_else(|| format!("strange statuses in {told}"))?,
+            unsent: load["unsent"].as_u64().unwrap_or_default(),
+            latency: load["latency_ms"].clone(),
+            service: load["service_ms"].clone(),
+        })
     }
 }
 
@@ -293,21 +272,15 @@ const COLUMNS: &str = "points,dim,connections,in_flight,seconds,capacity_qps,off
 fn report(load: &Load, capacity: f64, tally: &Tally, memory: &[f64], upserts: usize) -> Vec<String> {
     let of = |status| tally.statuses.get(&status).copied().unwrap_or(0);
     let other: u64 = tally.statuses.values().sum::<u64>() - of(200) - of(503);
-    let quantile = |times: &[f64], share: f64| {
-        let mut times = times.to_vec();
-        times.sort_unstable_by(f64::total_cmp);
-        times
-            .get(((times.len() as f64 * share) as usize).min(times.len().saturating_sub(1)))
-            .map_or(0.0, |t| 1e3 * t)
-    };
-    let (p50, p99) = (quantile(&tally.answered, 0.5), quantile(&tally.answered, 0.99));
-    let (sent, most) = (quantile(&tally.served, 0.99), quantile(&tally.answered, 1.0));
+    let millis = |times: &Value, name: &str| times[name].as_f64().unwrap_or_default();
+    let (p50, p99) = (millis(&tally.latency, "p50"), millis(&tally.latency, "p99"));
+    let (sent, most) = (millis(&tally.service, "p99"), millis(&tally.latency, "max"));
     let megabytes = |bytes: Option<&f64>| bytes.map_or(0.0, |bytes| bytes / 1e6);
     // The first seconds are those in which buffers find their size.
     let first = megabytes(memory.get(memory.len() / 6));
     let last = megabytes(memory.last());
     let most_memory = megabytes(memory.iter().max_by(|a, b| a.total_cmp(b)));
-    println!("statuses {:?}", tally.statuses);
+    println!("statuses {:?}, never sent {}", tally.statuses, tally.unsent);
     println!(
         "answered p50 {p50:.1} ms, p99 {p99:.1} ms, max {most:.1} ms from when due; p99 {sent:.1} ms from when sent"
     );

@@ -22,7 +22,7 @@ use dehub_vector::{Dim, Metric, Vector};
 
 pub use curve::{Curve, Mark};
 pub use runs::append_run;
-pub use served::{Connection, Reply, Served};
+pub use served::{Connection, Reply, Served, program};
 pub use usage::{peak_bytes, process_cpu_seconds, resident_bytes, thread_cpu_seconds};
 
 /// Points written at once.

@@ -4,7 +4,7 @@
 use std::error::Error;
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -14,6 +14,15 @@ type Outcome<T> = Result<T, Box<dyn Error>>;
 
 /// How long a server may take until it serves, and an answer until it is there.
 const PATIENCE: Duration = Duration::from_secs(120);
+
+/// The command `dehub` of this build.
+///
+/// # Errors
+/// If this process does not know its own place.
+pub fn program() -> Outcome<PathBuf> {
+    let own = std::env::current_exe()?;
+    Ok(own.ancestors().nth(2).ok_or("a bench is built two folders deep")?.join("dehub"))
+}
 
 /// A `dehub serve` that is killed when dropped.
 pub struct Served {
@@ -26,8 +35,7 @@ impl Served {
     /// Starts `dehub serve` of this build on a data directory, at a free port, with these settings by the names of
     /// the environment.
     pub fn start(data: &Path, settings: &[(&str, &str)]) -> Outcome<Served> {
-        let own = std::env::current_exe()?;
-        let program = own.ancestors().nth(2).ok_or("a bench is built two folders deep")?.join("dehub");
+        let program = program()?;
         let version = Command::new(&program).arg("--version").output();
         let version = version.map_err(|error| format!("{}: {error}", program.display()))?.stdout;
         if String::from_utf8_lossy(&version).contains("debug assertions") {

@@ -1,7 +1,9 @@
 //! Freezing points to segments of the graph, beside reads and writes.
 
 use std::fs;
+use std::io;
 use std::ops::Range;
+use std::path::Path;
 use std::sync::atomic::Ordering;
 use std::sync::{MutexGuard, PoisonError};
 
@@ -23,6 +25,15 @@ pub enum GraphBuild {
         /// The nodes of all its segments.
         nodes: usize,
     },
+}
+
+/// A segment that was built to see what that takes, and serves nobody.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct BuiltApart {
+    /// Its nodes; points with equal vectors share a node.
+    pub nodes: usize,
+    /// The bytes of its file.
+    pub bytes: usize,
 }
 
 impl Collection {
@@ -158,6 +169,20 @@ fn node_count(snapshot: &Snapshot) -> usize {
 }
 
 impl Snapshot {
+    /// Builds one segment of all points from nothing and writes it to `file`, as [`Collection::freeze`] does, but
+    /// leaves the collection as it is. `None` if it is too small for a graph.
+    ///
+    /// # Errors
+    /// If the file cannot be written.
+    pub fn build_apart(&self, file: &Path) -> io::Result<Option<BuiltApart>> {
+        if !self.config().wants_graph(self.len()) {
+            return Ok(None);
+        }
+        let Some(built) = build_graph(self, 0..self.row_count(), 0, &|| false) else { return Ok(None) };
+        built.write_and(file, || ())?;
+        Ok(Some(BuiltApart { nodes: built.node_count(), bytes: built.byte_len() }))
+    }
+
     /// The rows to freeze next, if any are due.
     pub(crate) fn freezes_next(&self) -> Option<Range<u32>> {
         let find = || self.segments.due(&self.live, self.row_count(), &self.config);

@@ -42,7 +42,7 @@ pub use query::{
     BATCH_QUERIES_MAX, LIMIT_DEFAULT, LIMIT_MAX, PRIOR_WEIGHT_MAX, Query, RECALL_DEFAULT, Ranking, Search,
     Settings, Source,
 };
-pub use recall::{Compared, RankingRecall, RecallOptions, RecallRow, WorkDone, recall};
+pub use recall::{Compared, RankingRecall, RecallOptions, RecallRow, WorkDone, found_share, recall};
 pub use request::{
     Answered, Found, Fusion, Group, GroupKey, Grouping, Kind, MatrixRow, Pair, RRF_K_DEFAULT, Request,
     RequestError, Strategy, answer, explain_request, group, matrix, serve,

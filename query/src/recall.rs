@@ -179,7 +179,9 @@ impl Comparison<'_> {
     }
 }
 
-fn row(search: Search, exact: &[Response], found: &[Response], seconds: f64) -> RecallRow {
+/// The share of the exact hits that others find, over all queries, and that of the query they serve worst. A hit that
+/// scores as much as the last exact one counts as one of them, and none counts twice; so no share is above 1.
+pub fn found_share(exact: &[Response], found: &[Response]) -> (f64, f64) {
     let (mut hits, mut wanted, mut least) = (0, 0, 1.0_f64);
     for (exact, found) in exact.iter().zip(found) {
         let Some(last) = exact.hits.last() else { continue };
@@ -189,8 +191,13 @@ fn row(search: Search, exact: &[Response], found: &[Response], seconds: f64) -> 
         wanted += exact.hits.len();
         least = least.min(share(good, exact.hits.len()));
     }
+    (share(hits, wanted), least)
+}
+
+fn row(search: Search, exact: &[Response], found: &[Response], seconds: f64) -> RecallRow {
+    let (recall, least) = found_share(exact, found);
     let plan = found.first().map_or(String::new(), |response| response.plan.to_string());
-    RecallRow { search, plan, recall: share(hits, wanted), least, micros: micros(seconds, found.len()) }
+    RecallRow { search, plan, recall, least, micros: micros(seconds, found.len()) }
 }
 
 /// 1 where nothing was to be found.

@@ -1,5 +1,6 @@
 //! The command line: every command, option and default.
 
+mod bench;
 mod serving;
 
 use std::path::PathBuf;
@@ -10,6 +11,7 @@ use clap::{ArgGroup, Args, Parser, Subcommand, ValueEnum};
 use dehub_backup::BackupId;
 use dehub_index::{Durability, Quantization};
 
+pub(crate) use self::bench::{Arrivals, Bench};
 pub(crate) use self::serving::{KeyArgs, KeyCommand, NewKey, Observe, Ping, Role, Serve};
 use crate::commands::live::seconds;
 use crate::commands::prior::{PriorArgs, weight};
@@ -64,6 +66,7 @@ impl Command {
             | Command::Search(_)
             | Command::Hubs(_)
             | Command::Eval(_)
+            | Command::Bench(_)
             | Command::Tune(_)
             | Command::Default(_)
             | Command::Live(_)
@@ -112,6 +115,8 @@ pub(crate) enum Command {
     Hubs(Hubs),
     /// Measure raw and corrected retrieval against judgements.
     Eval(Eval),
+    /// Measure recall beside speed, raw and corrected, or how a running server bears a load.
+    Bench(Bench),
     /// Choose a correction, or none, by what each does to recent or judged queries.
     Tune(Tune),
     /// Show, set or clear the correction that ranks queries which name none.

@@ -104,6 +104,11 @@ pub(crate) fn chosen_queries(
     all(file, open(file, format)?, |row| row.query(file, config))
 }
 
+/// The vectors of a file, unchecked.
+pub(crate) fn vectors(file: &Path, format: &VectorFile) -> anyhow::Result<Vec<Vec<f32>>> {
+    all(file, open(file, format)?, |row| Ok(row.vector.clone()))
+}
+
 /// The rows of a file as queries with the ids their judgements are under.
 pub(crate) fn labelled_queries(
     file: &Path,

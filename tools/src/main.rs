@@ -80,6 +80,7 @@ fn run(cli: Cli) -> anyhow::Result<Outcome> {
         Command::Search(command) => commands::search::run(&context, &command),
         Command::Hubs(command) => commands::hubs::run(&context, &command),
         Command::Eval(command) => commands::eval::run(&context, &command),
+        Command::Bench(command) => commands::bench::run(&context, &command),
         Command::Tune(command) => commands::tune::run(&context, &command),
         Command::Default(command) => commands::default::run(&context, &command),
         Command::Quarantine(command) => commands::quarantine::run(&context, &command),

@@ -3,6 +3,7 @@
 //! The answers to Qdrant's own client are those of that client's mode in memory: what is compared is in
 //! `clients/compare.py`, in sections that are run one by one. What the OpenAPI document says is compared with what the
 //! server does: its examples in `clients/document.py`, and requests that schemathesis makes up with `clients/hooks.py`.
+//! The adapters in `examples` are run by `clients/adapters.py` as the benchmarks they are for run them.
 
 use std::collections::BTreeMap;
 use std::env;
@@ -109,6 +110,15 @@ fn qdrants_client_gets_the_answers_of_its_own_mode_in_memory() {
     let data = folder.path().join("data");
     let data = data.to_str().expect("a path of text");
     run("compare.py", &[&[server.address.as_str(), data], SECTIONS].concat());
+}
+
+#[test]
+fn adapters_for_benchmarks_find_what_numpy_finds() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let server = Server::start(folder.path());
+    let examples = Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the workspace").join("examples");
+    let told = run("adapters.py", &[&server.address, examples.to_str().expect("a path of text")]);
+    assert_eq!(told.trim(), "ann_benchmarks, beir and mteb");
 }
 
 #[test]

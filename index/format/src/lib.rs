@@ -11,6 +11,7 @@
 //!
 //! No type of Arrow, Parquet or npy leaves this package.
 
+mod ann_results;
 mod arrow;
 mod body;
 mod error;
@@ -28,6 +29,7 @@ mod reader;
 mod table;
 mod write;
 
+pub use ann_results::{AnnResult, write_ann_result};
 pub use arrow::{Column, WriteArrowError, write_arrow};
 pub use body::{TableBatch, TableFormat, TableReader, open_table};
 pub use error::{FormatError, Place};

@@ -2,6 +2,7 @@
 
 pub(crate) mod backup;
 pub(crate) mod bank;
+pub(crate) mod bench;
 mod calibration;
 pub(crate) mod compact;
 pub(crate) mod compress;

@@ -3,6 +3,7 @@
 mod backups;
 mod bad_input;
 mod banks;
+mod bench;
 mod choices;
 mod compat;
 mod expected;
