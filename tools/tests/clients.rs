@@ -35,6 +35,7 @@ const SECTIONS: &[&str] = &[
     "groups",
     "fusion",
     "recommending",
+    "discovering",
     "ordering",
     "search_paths",
     "asking_an_alias",
