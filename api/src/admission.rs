@@ -1,8 +1,10 @@
 //! How much is taken at a time, and how long anything may wait.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
+
+use actix_web::rt;
 
 use crate::errors::OVERLOADED;
 use crate::problem::Problem;
@@ -12,6 +14,9 @@ pub(crate) const BODIES_MAX: usize = 8;
 
 /// What a refused client should wait.
 const RETRY_SECONDS: u32 = 1;
+
+/// The log has one line for all that is refused in so long.
+const TELL_EVERY: Duration = Duration::from_secs(1);
 
 /// What a server takes at a time, and for how long.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -160,6 +165,37 @@ impl Due {
             "the request waited {waited:.3} s for the engine, longer than its time of {limit} s, and was not run"
         );
         Err(overloaded(&reason).in_parameter("timeout").found(limit))
+    }
+}
+
+/// Requests that were refused as there were too many, and that the log has not told of yet.
+#[derive(Debug, Default)]
+pub(crate) struct Refusals(AtomicU64);
+
+impl Refusals {
+    /// Counts one. The first begins the time after which all that came in it are told of together.
+    pub(crate) fn count(self: &Arc<Refusals>) {
+        if self.0.fetch_add(1, Ordering::Relaxed) == 0 {
+            let refusals = Arc::clone(self);
+            drop(rt::spawn(async move {
+                rt::time::sleep(TELL_EVERY).await;
+                refusals.tell();
+            }));
+        }
+    }
+
+    fn tell(&self) {
+        let refused = self.0.swap(0, Ordering::Relaxed);
+        if refused > 0 {
+            tracing::warn!(refused, "requests were refused: the server is overloaded");
+        }
+    }
+}
+
+impl Drop for Refusals {
+    /// A server that stops tells what it has not told yet.
+    fn drop(&mut self) {
+        self.tell();
     }
 }
 

@@ -163,7 +163,7 @@ pub(crate) async fn begin(call: Call) -> HttpResponse {
         // One that is not there, or does not open, is refused at once.
         drop(task.collection()?);
         let edge = task.shared_edge();
-        let purpose = Purpose { kind: Kind::Backup, collection: name.clone(), name: name.clone() };
+        let purpose = Purpose::of_whole(Kind::Backup, name.clone());
         let job = task.edge().start_alone(purpose, move |_, progress| {
             let options = StoreOptions { link: false };
             let stored = back_up(edge.catalogue(), &name, &repository, options, &mut watch(progress));
@@ -224,7 +224,7 @@ pub(crate) async fn restore(call: Call) -> HttpResponse {
                 return Err(errors::catalogue(&CatalogueError::Exists { name, folder }));
             }
             let edge = task.shared_edge();
-            let purpose = Purpose { kind: Kind::Restore, collection: name.clone(), name: name.clone() };
+            let purpose = Purpose::of_whole(Kind::Restore, name.clone());
             let job = task.edge().start_alone(purpose, move |job, progress| {
                 let mut builds = None;
                 let restored = restore_from(

@@ -93,7 +93,9 @@ fn absorb_as_job(
     written: impl Serialize,
 ) -> Result<Answer, Problem> {
     let bank = task.name("bank")?;
-    let purpose = Purpose { kind: Kind::Absorb, collection: task.name("collection")?, name: bank.clone() };
+    let space = collection.space_name().cloned();
+    let purpose =
+        Purpose { kind: Kind::Absorb, collection: task.name("collection")?, space, name: bank.clone() };
     let work = move |collection: &Collection, progress: &FitProgress| {
         let receipt = collection
             .absorb_with(&bank, progress)

@@ -138,7 +138,9 @@ fn fit_as_job(
     input: FitInput,
     pointer: &'static str,
 ) -> Result<Answer, Problem> {
-    let purpose = Purpose { kind: Kind::Fit, collection: task.name("collection")?, name: input.name.clone() };
+    let space = collection.space_name().cloned();
+    let purpose =
+        Purpose { kind: Kind::Fit, collection: task.name("collection")?, space, name: input.name.clone() };
     let written = ToBeFitted { name: input.name.to_string(), method: input.method.to_string() };
     let work = move |collection: &Collection, progress: &FitProgress| {
         let fitted = collection.fit_with(std::slice::from_ref(&input), progress);

@@ -258,7 +258,12 @@ impl Edge {
             spaces.iter().flat_map(|space| space.pending_fits().into_iter().map(move |fit| (space, fit)));
         for (space, fit) in pending {
             let Some(input) = fit.inputs.first() else { continue };
-            let purpose = Purpose { kind: Kind::Fit, collection: name.clone(), name: input.name.clone() };
+            let purpose = Purpose {
+                kind: Kind::Fit,
+                collection: name.clone(),
+                space: space.space_name().cloned(),
+                name: input.name.clone(),
+            };
             let work = move |collection: &Collection, progress: &FitProgress| {
                 let fitted = collection
                     .fit_with(&fit.inputs, progress)

@@ -84,6 +84,8 @@ pub(crate) const LENGTHS_DIFFER: Code = Code::new(422, "lengths_differ", "Lists 
 
 pub(crate) const DIMENSION_MISMATCH: Code =
     Code::new(422, "dimension_mismatch", "A vector has the wrong dimension");
+/// 404, as in Qdrant.
+pub(crate) const NO_VECTOR: Code = Code::new(404, "no_vector", "The point has no such vector");
 pub(crate) const UNKNOWN_VECTOR: Code = Code::new(422, "unknown_vector", "No such vector");
 pub(crate) const NOT_FINITE: Code = Code::new(422, "not_finite", "A number is not a finite 32-bit number");
 const ZERO_VECTOR: Code = Code::new(422, "zero_vector", "A vector has length 0");
@@ -427,6 +429,7 @@ fn query(error: &QueryError, places: &Places) -> Problem {
     match error {
         QueryError::Vector { place, source } => vector(source, source.to_string(), places.example(*place)),
         QueryError::UnknownPoint { place, id } => unknown_point(id).at(places.example(*place)).found(id),
+        QueryError::NoVector { place, id, name } => no_vector(id, name).at(places.example(*place)).found(id),
         QueryError::UnknownCorrection { correction, .. } => {
             new(UNKNOWN_CORRECTION).unprocessable().at(field("/hubness/correction")).found(correction)
         }
@@ -470,6 +473,11 @@ pub(crate) fn unknown_point(id: &PointId) -> Problem {
     Problem::new(UNKNOWN_POINT, format!("there is no point with the id {id}"))
 }
 
+/// A point without a vector of this name, where one is wanted.
+pub(crate) fn no_vector(id: &PointId, name: &Name) -> Problem {
+    Problem::new(NO_VECTOR, format!("the point {id} has no vector `{name}`"))
+}
+
 /// An error of a measurement, whose terms are all in the query string.
 pub(crate) fn hubness(error: &QueryError) -> Problem {
     let new = |code| Problem::new(code, error.to_string());
@@ -485,6 +493,7 @@ pub(crate) fn hubness(error: &QueryError) -> Problem {
         QueryError::NoQueries(_) => Problem::new(EMPTY_BANK, "the bank is empty").in_parameter("bank"),
         QueryError::Vector { .. }
         | QueryError::UnknownPoint { .. }
+        | QueryError::NoVector { .. }
         | QueryError::Limit { .. }
         | QueryError::Effort
         | QueryError::Recall { .. }
@@ -519,6 +528,7 @@ pub(crate) fn drift(error: &QueryError, given: Option<&str>) -> Problem {
         QueryError::TooFewToCompare { .. } => problem(TOO_FEW_TO_COMPARE),
         QueryError::Vector { .. }
         | QueryError::UnknownPoint { .. }
+        | QueryError::NoVector { .. }
         | QueryError::UnknownCorrection { .. }
         | QueryError::MoreThanPoints { .. }
         | QueryError::Limit { .. }

@@ -156,7 +156,8 @@ fn evaluate_task(task: &Task, body: Value) -> Result<Answer, Problem> {
     }
     drop(snapshot);
     let name = task.name("collection")?;
-    let purpose = Purpose { kind: Kind::Evaluate, collection: name.clone(), name };
+    let space = collection.space_name().cloned();
+    let purpose = Purpose { kind: Kind::Evaluate, collection: name.clone(), space, name };
     let run = move |collection: &Collection, progress: &FitProgress| {
         let found = measure(&collection.snapshot(), &asked, progress).map_err(Unfinished::Refused)?;
         to_value(&found.ok_or(Unfinished::Stopped)?)

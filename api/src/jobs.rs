@@ -29,12 +29,21 @@ const RUNNING_MAX: usize = 64;
 const RETRY_SECONDS: u32 = 10;
 
 /// What a job is for.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Purpose {
     pub(crate) kind: Kind,
     pub(crate) collection: Name,
+    /// The named vector that it is about, if it is about one.
+    pub(crate) space: Option<Name>,
     /// The correction or the bank; of a backup or a restore, the collection.
     pub(crate) name: Name,
+}
+
+impl Purpose {
+    /// About a collection as a whole.
+    pub(crate) fn of_whole(kind: Kind, collection: Name) -> Purpose {
+        Purpose { kind, name: collection.clone(), collection, space: None }
+    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
@@ -232,9 +241,10 @@ impl Jobs {
     pub(crate) fn link(&self, purpose: &Purpose, new: u64) {
         let mut table = self.lock();
         let is_it = |(id, job): &(&u64, &mut Job)| {
-            let Purpose { kind, collection, name } = &job.purpose;
-            let is_same = (*kind, collection, name) == (purpose.kind, &purpose.collection, &purpose.name);
-            **id != new && is_same && matches!(job.state, State::Interrupted) && job.resumed_by.is_none()
+            **id != new
+                && job.purpose == *purpose
+                && matches!(job.state, State::Interrupted)
+                && job.resumed_by.is_none()
         };
         let found = table.jobs.iter_mut().rev().find(is_it).map(|(&id, job)| {
             job.resumed_by = Some(new);
@@ -369,6 +379,9 @@ pub(crate) struct JobReply {
     kind: Kind,
     #[schema(value_type = String)]
     collection: Name,
+    /// The named vector that it is about, if it is about one.
+    #[schema(value_type = Option<String>)]
+    using: Option<Name>,
     #[schema(value_type = String)]
     name: Name,
     /// `running`, `done`, `failed`, `cancelled`, or `interrupted`: the server stopped or died before its end.
@@ -404,6 +417,7 @@ impl JobReply {
             job: id,
             kind: job.purpose.kind,
             collection: job.purpose.collection.clone(),
+            using: job.purpose.space.clone(),
             name: job.purpose.name.clone(),
             state,
             share: if state == StateName::Done { 1.0 } else { job.progress.share() },
@@ -430,7 +444,12 @@ impl JobReply {
             StateName::Interrupted => State::Interrupted,
         };
         Job {
-            purpose: Purpose { kind: self.kind, collection: self.collection, name: self.name },
+            purpose: Purpose {
+                kind: self.kind,
+                collection: self.collection,
+                space: self.using,
+                name: self.name,
+            },
             progress,
             started: self.started,
             ended: self.ended,

@@ -21,6 +21,7 @@
 mod admission;
 mod aliases;
 mod archive;
+mod ask;
 mod audit;
 mod backups;
 mod banks;
@@ -89,6 +90,7 @@ mod writer;
 mod written;
 
 pub use admission::Limits;
+pub use ask::{AskError, TlsAnswer, ask_over_tls};
 pub use audit::AuditConfig;
 pub use backups::{BackupFault, back_up, backup_value, restore_from, restored_value, stored_value};
 pub use calibration::calibration_value;

@@ -148,9 +148,10 @@ impl BytesReply {
 }
 
 /// `POST /collections/{collection}/build`: freezes the points that are in no segment if that is due, or with
-/// `{"whole": true}` all points to one segment, and calibrates searches.
+/// `{"whole": true}` all points to one segment, and calibrates searches; of all vectors, or of the one that
+/// `using` names.
 pub(crate) async fn build(call: Call) -> HttpResponse {
-    call.answer_optional_body(&[], |task, body| {
+    call.answer_optional_body(&["using"], |task, body| {
         let whole = only_flag(body, "whole")?;
         let edge = task.shared_edge();
         let name = task.name("collection")?;
@@ -263,9 +264,12 @@ fn begin(
     kind: Kind,
     work: impl FnOnce(&Collection, &FitProgress) -> Result<Value, Unfinished> + Send + 'static,
 ) -> Result<Answer, Problem> {
-    let collection = task.collection()?;
-    let name = task.name("collection")?;
-    let purpose = Purpose { kind, collection: name.clone(), name };
+    let collection = match task.parameters.text("using") {
+        None => task.collection()?,
+        Some(_) => task.space()?,
+    };
+    let space = collection.space_name().cloned();
+    let purpose = Purpose { space, ..Purpose::of_whole(kind, task.name("collection")?) };
     let job = task.edge().start(purpose, &collection, work)?;
     Ok(Answer::accepted(task.reply(&Begun { job })?))
 }

@@ -90,7 +90,13 @@ fn neighbours_task(task: &Task) -> Result<Vec<u8>, Problem> {
     let snapshot = collection.snapshot();
     let id = id_in_path(task)?;
     let row = snapshot.find(&id).map_err(|error| errors::read(&error))?;
-    let row = row.ok_or_else(|| errors::unknown_point(&id))?;
+    let row = match (row, snapshot.space_name()) {
+        (Some(row), _) => row,
+        (None, Some(name)) if snapshot.has_point(&id).map_err(|error| errors::read(&error))? => {
+            return Err(errors::no_vector(&id, name));
+        }
+        (None, _) => return Err(errors::unknown_point(&id)),
+    };
     let (k, ranking) = (k(task)?, ranking(task)?);
     let search = match task.parameters.text("exact") {
         None | Some("false") => Search::Auto,

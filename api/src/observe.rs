@@ -13,9 +13,11 @@ use actix_web::http::header::{CONTENT_ENCODING, CONTENT_LENGTH, HeaderName, Head
 use actix_web::{Error, HttpMessage, HttpRequest, web};
 use tracing::Span;
 
+use crate::admission::Refusals;
 use crate::audit::{Line, milliseconds, rfc3339};
 use crate::cors::Cors;
 use crate::edge::Edge;
+use crate::errors::OVERLOADED;
 use crate::guard::Asked;
 use crate::problem::Problem;
 use crate::routes::Access;
@@ -31,6 +33,7 @@ pub(crate) struct Observer {
     ids: Ids,
     tracer: Option<Tracer>,
     slow_after: Option<Duration>,
+    refusals: Arc<Refusals>,
 }
 
 /// What is known of a request by those who answer it: an extension of it.
@@ -66,7 +69,7 @@ impl Observer {
     /// `slow_query_ms` of 0 means that no query is slow.
     pub(crate) fn new(tracer: Option<Tracer>, slow_query_ms: u64) -> Observer {
         let slow_after = (slow_query_ms > 0).then(|| Duration::from_millis(slow_query_ms));
-        Observer { ids: Ids::default(), tracer, slow_after }
+        Observer { tracer, slow_after, ..Observer::default() }
     }
 
     /// How long a query may take before it is slow.
@@ -216,8 +219,14 @@ macro_rules! log {
 }
 
 impl LogLine<'_> {
+    /// Whether the server had too much to do. An overload is told of once for all that it refuses.
+    fn is_overload(&self) -> bool {
+        self.refusal.is_some_and(|refusal| refusal.code() == OVERLOADED.name())
+    }
+
     fn log(&self) {
         match self.status {
+            _ if self.is_overload() => log!(info, self),
             500 => log!(error, self),
             501.. => log!(warn, self),
             _ => log!(info, self),
@@ -312,6 +321,9 @@ impl Watch {
             refusal,
         };
         line.log();
+        if let Some(edge) = self.edge.as_ref().filter(|_| line.is_overload()) {
+            edge.observer().refusals.count();
+        }
     }
 
     fn audit(&self, edge: &Edge, asked: &Asked, route: Option<&str>, status: u16, took: Duration) {

@@ -92,11 +92,12 @@ pub(crate) fn configure(app: &mut web::ServiceConfig) {
 }
 
 fn table() -> Vec<Path> {
+    // Paths are compared one after the other, so those of queries are the first.
     let all = [
+        asked(),
         named(),
         general(),
         observed(),
-        asked(),
         payloads(),
         vectors(),
         points(),

@@ -14,6 +14,10 @@ use rustls::server::{ClientHello, ResolvesServerCert, WebPkiClientVerifier};
 use rustls::sign::CertifiedKey;
 use rustls::{DigitallySignedStruct, DistinguishedName, Error, RootCertStore, ServerConfig, SignatureScheme};
 
+/// What is spoken, the better first.
+pub(crate) const VERSIONS: [&rustls::SupportedProtocolVersion; 2] =
+    [&rustls::version::TLS13, &rustls::version::TLS12];
+
 /// Where the certificates are.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TlsConfig {
@@ -82,8 +86,7 @@ impl Tls {
 
     /// The configuration for the listener: TLS 1.2 and 1.3.
     pub(crate) fn server_config(&self) -> Result<ServerConfig, TlsError> {
-        let builder = ServerConfig::builder_with_provider(provider())
-            .with_protocol_versions(&[&rustls::version::TLS13, &rustls::version::TLS12])?;
+        let builder = ServerConfig::builder_with_provider(provider()).with_protocol_versions(&VERSIONS)?;
         let builder = match &self.clients {
             Some(clients) => builder.with_client_cert_verifier(Arc::new(Latest(Arc::clone(clients)))),
             None => builder.with_no_client_auth(),
@@ -92,7 +95,7 @@ impl Tls {
     }
 }
 
-fn provider() -> Arc<CryptoProvider> {
+pub(crate) fn provider() -> Arc<CryptoProvider> {
     Arc::new(ring::default_provider())
 }
 
@@ -104,7 +107,11 @@ fn identity(config: &TlsConfig) -> Result<CertifiedKey, TlsError> {
     CertifiedKey::from_der(chain, key, &provider()).map_err(|error| refused(error.to_string()))
 }
 
-fn certificates(what: &'static str, path: &PathBuf) -> Result<Vec<CertificateDer<'static>>, TlsError> {
+/// At least one certificate, the first of them first.
+pub(crate) fn certificates(
+    what: &'static str,
+    path: &PathBuf,
+) -> Result<Vec<CertificateDer<'static>>, TlsError> {
     let refused = |reason| TlsError::File { what, path: path.clone(), reason };
     let found = CertificateDer::pem_file_iter(path).and_then(Iterator::collect::<Result<Vec<_>, _>>);
     let found = found.map_err(|error| refused(error.to_string()))?;

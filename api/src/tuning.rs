@@ -71,6 +71,7 @@ fn begin_task(task: &Task, body: Value) -> Result<Answer, Problem> {
     let purpose = Purpose {
         kind: Kind::Tune,
         collection: task.name("collection")?,
+        space: collection.space_name().cloned(),
         name: asked.install.clone().unwrap_or_else(|| asked.query_bank.clone()),
     };
     let queries = asked.given.evidence().vectors().len();

@@ -3,28 +3,31 @@
 use std::sync::Arc;
 
 use actix_web::HttpResponse;
-use dehub_index::Collection;
+use dehub_index::{Collection, VectorsInput};
 use serde_json::Value;
 
 use crate::call::{Call, Task};
 use crate::decode::{self, Fields, Place};
-use crate::errors::{BATCH_TOO_LARGE, EMPTY_BATCH, INVALID_VALUE, NOT_SUPPORTED};
+use crate::errors::{BATCH_TOO_LARGE, EMPTY_BATCH, INVALID_VALUE};
 use crate::payloads::{self, Asked};
 use crate::points::{self, Upsert, WriteReply};
 use crate::problem::Problem;
 use crate::selectors::Chosen;
+use crate::vectors::{self, Taken};
 
 /// Operations in a request. Each is a commit.
 const OPERATIONS_MAX: usize = 1000;
 
 const OPERATIONS: &str = "one operation: `upsert`, `delete`, `set_payload`, `overwrite_payload`, \
-    `delete_payload` or `clear_payload`";
+    `delete_payload`, `clear_payload`, `update_vectors` or `delete_vectors`";
 
 /// One of the writes.
 enum Operation {
     Upsert(Upsert),
     Delete(Chosen),
     Change(Asked),
+    UpdateVectors(Vec<VectorsInput>),
+    DeleteVectors(Taken),
 }
 
 /// `POST /collections/{collection}/points/batch`: all are decoded before any is done, and each is a write of its own.
@@ -55,6 +58,8 @@ fn perform(task: &Task, collection: &Arc<Collection>, operation: Operation) -> R
         Operation::Upsert(upsert) => points::perform_upsert(collection, &upsert),
         Operation::Delete(chosen) => points::perform_delete(task, collection, &chosen),
         Operation::Change((change, chosen)) => payloads::perform(task, collection, &change, &chosen),
+        Operation::UpdateVectors(inputs) => vectors::perform_update(collection, &inputs),
+        Operation::DeleteVectors(taken) => vectors::perform_delete(task, collection, &taken),
     }
 }
 
@@ -75,12 +80,6 @@ fn operations(value: Value, place: Place<'_>) -> Result<Vec<(&'static str, Opera
 
 fn operation(value: Value, place: Place<'_>) -> Result<(&'static str, Operation), Problem> {
     let mut fields = Fields::new(value, place)?;
-    for name in ["update_vectors", "delete_vectors"] {
-        if fields.has(name) {
-            let place = place.field(name);
-            return Err(Problem::new(NOT_SUPPORTED, format!("`{place}` is not supported yet")).at(place));
-        }
-    }
     let mut given = Vec::new();
     let mut add = |name, operation: Option<Operation>| given.extend(operation.map(|it| (name, it)));
     add("upsert", fields.optional("upsert", points::inputs)?.map(Operation::Upsert));
@@ -93,6 +92,14 @@ fn operation(value: Value, place: Place<'_>) -> Result<(&'static str, Operation)
     ] {
         add(name, fields.optional(name, read)?.map(Operation::Change));
     }
+    add(
+        "update_vectors",
+        fields.optional("update_vectors", vectors::read_update)?.map(Operation::UpdateVectors),
+    );
+    add(
+        "delete_vectors",
+        fields.optional("delete_vectors", vectors::read_delete)?.map(Operation::DeleteVectors),
+    );
     let missing = fields.missing(OPERATIONS);
     fields.finish()?;
     match given.pop() {

@@ -5,16 +5,21 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use actix_web::HttpResponse;
-use dehub_index::{Name, NamedVector, Snapshot, UnknownSpace, VectorsInput, WriteError};
+use dehub_index::{
+    BATCH_POINTS_MAX, Collection, Name, NamedVector, Receipt, Snapshot, UnknownSpace, VectorsInput,
+    WriteError,
+};
+use dehub_vector::PointId;
 use serde::Serialize;
 use serde_json::Value;
 use utoipa::ToSchema;
 
-use crate::call::Call;
+use crate::call::{Call, Task};
 use crate::decode::{self, Fields, Place};
 use crate::errors::{self, EMPTY_BATCH, Written};
 use crate::points::{self, WriteReply, or_null, same_length};
 use crate::problem::Problem;
+use crate::selectors::{Chosen, ids_of};
 
 /// The vectors of one point as a body gives them.
 #[derive(Debug, Default, PartialEq)]
@@ -54,6 +59,20 @@ impl VectorSelector {
         }
     }
 
+    /// Refuses names of no vector of the collection.
+    pub(crate) fn check(&self, snapshot: &Snapshot) -> Result<(), UnknownSpace> {
+        let VectorSelector::Named(names) = self else { return Ok(()) };
+        let is_known = |name: &str| match snapshot.has_vectors() {
+            true => name.is_empty(),
+            false => snapshot.spaces().any(|(own, _)| own.as_str() == name),
+        };
+        let unknown = |name: &String| {
+            let found = snapshot.spaces().map(|(name, _)| name.clone()).collect();
+            UnknownSpace { asked: Some(name.clone()), found }
+        };
+        names.iter().find(|name| !is_known(name)).map_or(Ok(()), |name| Err(unknown(name)))
+    }
+
     /// The vectors of a row, from the state of the collection.
     pub(crate) fn of(&self, snapshot: &Snapshot, row: u32) -> Result<Option<VectorReply>, Problem> {
         let is_asked = |name: &str| match self {
@@ -61,17 +80,7 @@ impl VectorSelector {
             VectorSelector::Everything => true,
             VectorSelector::Named(names) => names.iter().any(|own| own == name),
         };
-        if let VectorSelector::Named(names) = self {
-            let is_known = |name: &str| match snapshot.has_vectors() {
-                true => name.is_empty(),
-                false => snapshot.spaces().any(|(own, _)| own.as_str() == name),
-            };
-            if let Some(unknown) = names.iter().find(|name| !is_known(name)) {
-                let found = snapshot.spaces().map(|(name, _)| name.clone()).collect();
-                let unknown = UnknownSpace { asked: Some(unknown.clone()), found };
-                return Err(errors::space(&unknown).at("/with_vector"));
-            }
-        }
+        self.check(snapshot).map_err(|unknown| errors::space(&unknown).at("/with_vector"))?;
         if snapshot.has_vectors() {
             return Ok(is_asked("").then(|| VectorReply::Unnamed(snapshot.vector(row).to_vec())));
         }
@@ -137,51 +146,100 @@ fn vector_name(name: &str, place: Place<'_>) -> Result<Name, Problem> {
 /// `PUT /collections/{collection}/points/vectors`: gives points some of their vectors anew.
 pub(crate) async fn update(call: Call) -> HttpResponse {
     call.answer_body(&["wait"], |task, body| {
+        let inputs = read_update(body, Place::Body)?;
         let collection = task.collection()?;
-        let mut fields = Fields::new(body, Place::Body)?;
-        let inputs = fields.required("points", |value, place| {
-            let inputs = decode::list(value, place, |value, place| {
-                let mut fields = Fields::new(value, place)?;
-                let id = fields.required("id", decode::id)?;
-                let Given { unnamed, named } = fields.required("vector", given)?;
-                fields.finish()?;
-                Ok(VectorsInput { id, vector: unnamed, named })
-            })?;
-            points::not_empty(inputs, place)
-        })?;
-        fields.finish()?;
-        let done = collection.update_vectors(&inputs);
-        let receipt = done.map_err(|error| errors::write(&error, &Written::Points))?;
+        let reply = perform_update(&collection, &inputs)?;
         task.build_graph_if_due(&collection)?;
-        task.reply(&WriteReply::upserted(&receipt))
+        task.reply(&reply)
     })
     .await
+}
+
+/// Reads `{"points": [{"id", "vector"}]}`.
+pub(crate) fn read_update(value: Value, place: Place<'_>) -> Result<Vec<VectorsInput>, Problem> {
+    let mut fields = Fields::new(value, place)?;
+    let inputs = fields.required("points", |value, place| {
+        let inputs = decode::list(value, place, |value, place| {
+            let mut fields = Fields::new(value, place)?;
+            let id = fields.required("id", decode::id)?;
+            let Given { unnamed, named } = fields.required("vector", given)?;
+            fields.finish()?;
+            Ok(VectorsInput { id, vector: unnamed, named })
+        })?;
+        points::not_empty(inputs, place)
+    })?;
+    fields.finish()?;
+    Ok(inputs)
+}
+
+pub(crate) fn perform_update(
+    collection: &Collection,
+    inputs: &[VectorsInput],
+) -> Result<WriteReply, Problem> {
+    let receipt = collection.update_vectors(inputs);
+    Ok(WriteReply::upserted(&receipt.map_err(|error| errors::write(&error, &Written::Points))?))
+}
+
+/// Vectors to take from points.
+pub(crate) struct Taken {
+    chosen: Chosen,
+    names: Vec<Name>,
 }
 
 /// `POST /collections/{collection}/points/vectors/delete`: takes vectors of some names from points.
 pub(crate) async fn delete(call: Call) -> HttpResponse {
     call.answer_body(&["wait"], |task, body| {
+        let taken = read_delete(body, Place::Body)?;
         let collection = task.collection()?;
-        let mut fields = Fields::new(body, Place::Body)?;
-        let ids = fields.required("points", points::ids)?;
-        let names = fields.required("vector", |value, place| {
-            let names = decode::list(value, place, decode::name)?;
-            if names.is_empty() {
-                let detail = format!("`{place}` is empty, wanted at least one name of a vector");
-                return Err(Problem::new(EMPTY_BATCH, detail).at(place));
-            }
-            Ok(names)
-        })?;
-        fields.finish()?;
-        let done = collection.delete_vectors(&ids, &names);
-        let receipt = done.map_err(|error| {
-            let problem = errors::write(&error, &Written::Ids);
-            if matches!(error, WriteError::Space(_)) { problem.at("/vector") } else { problem }
-        })?;
+        let reply = perform_delete(&task, &collection, &taken)?;
         task.build_graph_if_due(&collection)?;
-        task.reply(&WriteReply::upserted(&receipt))
+        task.reply(&reply)
     })
     .await
+}
+
+/// Reads `{"points", "vector"}` or `{"filter", "vector"}`.
+pub(crate) fn read_delete(value: Value, place: Place<'_>) -> Result<Taken, Problem> {
+    let mut fields = Fields::new(value, place)?;
+    let chosen = Chosen::read(&mut fields, place)?;
+    let names = fields.required("vector", |value, place| {
+        let names = decode::list(value, place, decode::name)?;
+        if names.is_empty() {
+            let detail = format!("`{place}` is empty, wanted at least one name of a vector");
+            return Err(Problem::new(EMPTY_BATCH, detail).at(place));
+        }
+        Ok(names)
+    })?;
+    fields.finish()?;
+    Ok(Taken { chosen, names })
+}
+
+/// Takes vectors from the points that are chosen: of a list, in one commit; of a filter, in commits of
+/// [`BATCH_POINTS_MAX`].
+pub(crate) fn perform_delete(
+    task: &Task,
+    collection: &Collection,
+    taken: &Taken,
+) -> Result<WriteReply, Problem> {
+    let write = |ids: &[PointId]| {
+        collection.delete_vectors(ids, &taken.names).map_err(|error| {
+            let problem = errors::write(&error, &Written::Ids);
+            if matches!(error, WriteError::Space(_)) { problem.at("/vector") } else { problem }
+        })
+    };
+    let receipt = match &taken.chosen {
+        Chosen::Ids(ids) => write(ids)?,
+        Chosen::Filter(filter) => {
+            let snapshot = collection.snapshot();
+            let ids = ids_of(&snapshot, &snapshot.scope().until(task.deadline()?), filter)?;
+            // The names are looked at though there may be no point.
+            ids.chunks(BATCH_POINTS_MAX).try_fold(write(&[])?, |before, ids| {
+                let receipt = write(ids)?;
+                Ok::<_, Problem>(Receipt { replaced: before.replaced + receipt.replaced, ..receipt })
+            })?
+        }
+    };
+    Ok(WriteReply::upserted(&receipt))
 }
 
 #[cfg(test)]

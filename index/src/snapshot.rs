@@ -268,6 +268,11 @@ impl Snapshot {
         self.live_row(id, &bytes)
     }
 
+    /// Whether the collection has a point with this id, whether or not it has this vector.
+    pub fn has_point(&self, id: &PointId) -> Result<bool, ReadError> {
+        Ok(self.view.whole().get(IDS, &id_key(id))?.is_some())
+    }
+
     /// The row that the record of an id names.
     pub(crate) fn live_row(&self, id: &PointId, bytes: &[u8]) -> Result<Option<u32>, ReadError> {
         let row = read_u32(IDS, bytes)?;

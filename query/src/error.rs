@@ -1,6 +1,6 @@
 //! Why a question has no answer.
 
-use dehub_index::{Blame, ReadError, TimeUp, UnknownSpace};
+use dehub_index::{Blame, Name, ReadError, TimeUp, UnknownSpace};
 use dehub_vector::{PointId, VectorError};
 
 use crate::query::{BATCH_QUERIES_MAX, LIMIT_MAX, PRIOR_WEIGHT_MAX};
@@ -24,6 +24,16 @@ pub enum QueryError {
         place: usize,
         /// The id.
         id: PointId,
+    },
+    /// The point to search by has no vector of the name that is searched by.
+    #[error("query {place}: the point {id} has no vector `{name}`")]
+    NoVector {
+        /// The query's place in the batch, from 0.
+        place: usize,
+        /// The id.
+        id: PointId,
+        /// The name of the vector.
+        name: Name,
     },
     /// No such correction.
     #[error("there is no correction `{correction}`; the collection has: {found}")]
@@ -162,7 +172,10 @@ pub enum QueryError {
 impl QueryError {
     /// Takes out which of several vectors it is about: the first one is left.
     pub(crate) fn take_place(&mut self) -> Option<usize> {
-        if let QueryError::Vector { place, .. } | QueryError::UnknownPoint { place, .. } = self {
+        if let QueryError::Vector { place, .. }
+        | QueryError::UnknownPoint { place, .. }
+        | QueryError::NoVector { place, .. } = self
+        {
             return Some(std::mem::take(place));
         }
         None
@@ -174,6 +187,7 @@ impl QueryError {
             QueryError::Read(error) => error.blame(),
             QueryError::Vector { .. }
             | QueryError::UnknownPoint { .. }
+            | QueryError::NoVector { .. }
             | QueryError::UnknownCorrection { .. }
             | QueryError::UnknownBank { .. }
             | QueryError::MoreThanPoints { .. }

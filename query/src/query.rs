@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use dehub_index::{Column, Correction, Scope, Snapshot};
+use dehub_index::{Column, Correction, ReadError, Scope, Snapshot};
 use dehub_normalize::Method;
 use dehub_vector::{PointId, Vector};
 
@@ -133,12 +133,20 @@ impl Query {
                 Ok(Prepared { vector, own_row: None })
             }
             Source::Point(id) => {
-                let row = snapshot.find(id)?;
-                let row = row.ok_or_else(|| QueryError::UnknownPoint { place, id: id.clone() })?;
+                let row = snapshot.find(id)?.map_or_else(|| Err(no_vector(place, id, snapshot)?), Ok)?;
                 Ok(Prepared { vector: snapshot.query_of(row), own_row: Some(row) })
             }
         }
     }
+}
+
+/// What is wrong with a point to search by that has no row: there is none with the id, or it has not this vector.
+fn no_vector(place: usize, id: &PointId, snapshot: &Snapshot) -> Result<QueryError, ReadError> {
+    let id = id.clone();
+    Ok(match snapshot.space_name() {
+        Some(name) if snapshot.has_point(&id)? => QueryError::NoVector { place, id, name: name.clone() },
+        Some(_) | None => QueryError::UnknownPoint { place, id },
+    })
 }
 
 impl Settings {

@@ -42,6 +42,17 @@ with ipc.new_stream("points_lz4.arrow", half.schema, options=options) as stream:
 pq.write_table(plain, "points.parquet", row_group_size=3)
 pq.write_table(wide, "points_zstd.parquet", compression="zstd", data_page_version="2.0")
 
+# Vectors under names, of which a point has some: `image` of two numbers, `text` of three.
+named = pa.table({
+    "id": pa.array([1, 2, 3]),
+    "vector.image": pa.array([[3.0, 4.0], None, None], pa.list_(pa.float32())),
+    "vector.text": pa.array([VECTORS[2], VECTORS[3], None], pa.list_(pa.float32(), 3)),
+    "year": pa.array([1999, None, 2001], pa.int32()),
+})
+with ipc.new_stream("named.arrow", named.schema) as stream:
+    stream.write_table(named)
+pq.write_table(named, "named.parquet")
+
 # A few kilobytes that stand for 800 MB: one text of 50 MB in 16 rows, and 100 million equal numbers.
 long = pa.array(["x" * 50_000_000]).dictionary_encode()
 shared = pa.DictionaryArray.from_arrays(pa.array([0] * 16, pa.int32()), long.dictionary)

@@ -138,6 +138,13 @@ pub(crate) struct TlsSettings {
     pub client_authorities: Option<PathBuf>,
 }
 
+impl TlsSettings {
+    pub(crate) fn config(&self) -> TlsConfig {
+        let TlsSettings { certificate, key, client_authorities } = self.clone();
+        TlsConfig { certificate, key, client_authorities }
+    }
+}
+
 /// Settings of the audit log.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
@@ -262,11 +269,7 @@ impl Settings {
             keys: keys.collect::<Result<_, _>>()?,
             key_file: service.key_file.clone(),
             allow_unauthenticated: service.allow_unauthenticated,
-            tls: service.tls.clone().map(|TlsSettings { certificate, key, client_authorities }| TlsConfig {
-                certificate,
-                key,
-                client_authorities,
-            }),
+            tls: service.tls.as_ref().map(TlsSettings::config),
             cors_origins: service.cors_origins.clone(),
             audit: service.audit.path.clone().map(|path| AuditConfig { path, blocks: service.audit.blocks }),
             slow_query_ms: self.observe.slow_query_ms,

@@ -36,6 +36,7 @@ const SECTIONS: &[&str] = &[
     "groups",
     "fusion",
     "recommending",
+    "discovering",
     "ordering",
     "search_paths",
     "asking_an_alias",

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use dehub_format::TableBatch;
 use dehub_index::{
-    BankUpdate, Collection, EntryInput, EntrySelector, Name, Payload, PayloadError, PointAlarm, PointInput,
-    Receipt,
+    BankUpdate, Collection, EntryInput, EntrySelector, Name, NamedVector, Payload, PayloadError, PointAlarm,
+    PointInput, Receipt,
 };
 use dehub_query::BankKind;
 use dehub_vector::PointId;
@@ -46,8 +46,8 @@ impl Totals {
     }
 }
 
-/// Points: `{"id", "vector", "payload", "text"}`, or the columns `id`, `vector`, `payload`, `text`, and others that
-/// become fields of the payload.
+/// Points: `{"id", "vector", "payload", "text"}`, or the columns `id`, `vector`, `payload`, `text`, those of named
+/// vectors (`vector.NAME`, in which `null` stands for none), and others that become fields of the payload.
 pub(crate) struct PointRows {
     collection: Arc<Collection>,
     points: Vec<PointInput>,
@@ -74,16 +74,19 @@ impl RowSink for PointRows {
 
     fn take_table(&mut self, batch: TableBatch) -> Result<(), Problem> {
         let first = batch.first_row;
-        let vectors = batch.vectors.as_ref().ok_or_else(|| missing("vector"))?;
+        if batch.vectors.is_none() && self.collection.has_vectors() {
+            return Err(missing("vector"));
+        }
+        let mut vectors = batch.vectors.iter().flat_map(|vectors| vectors.iter());
         let ids = batch.ids.ok_or_else(|| missing("id"))?;
         let mut payloads = batch.payloads.unwrap_or_default().into_iter();
         let mut texts = batch.texts.unwrap_or_default().into_iter();
-        for (row, (id, vector)) in (first..).zip(ids.into_iter().zip(vectors.iter())) {
-            let payload = payloads.next().flatten();
-            no_named_vectors(row, payload.as_ref().unwrap_or(&Map::new()))?;
-            let payload = payload.map(|payload| stored_payload(row, payload)).transpose()?;
-            let text = texts.next().flatten();
-            self.points.push(PointInput { id, vector: vector.to_vec(), named: Vec::new(), payload, text });
+        for (row, id) in (first..).zip(ids) {
+            let mut payload = payloads.next().flatten().unwrap_or_default();
+            let named = named_vectors(row, &mut payload)?;
+            let payload = (!payload.is_empty()).then(|| stored_payload(row, payload)).transpose()?;
+            let (vector, text) = (vectors.next().unwrap_or_default().to_vec(), texts.next().flatten());
+            self.points.push(PointInput { id, vector, named, payload, text });
             self.rows.push(row);
         }
         Ok(())
@@ -273,12 +276,31 @@ fn missing(column: &str) -> Problem {
     Problem::new(MISSING_FIELD, detail).at("/columns").wanted(format_args!("a column `{column}`"))
 }
 
-/// The columns of named vectors would else become payloads.
+/// Takes the columns of named vectors, which are read as other columns are, out of a row.
+fn named_vectors(row: u64, fields: &mut Map<String, Value>) -> Result<Vec<NamedVector>, Problem> {
+    let place = Place::Body;
+    let (rows, row) = (place.field("rows"), usize::try_from(row).unwrap_or(usize::MAX));
+    let columns: Vec<String> = fields.keys().filter(|name| name.starts_with(NAMED_VECTOR)).cloned().collect();
+    let mut named = Vec::with_capacity(columns.len());
+    for column in columns {
+        let Some(value) = fields.shift_remove(&column).filter(|value| !value.is_null()) else { continue };
+        let name = column.strip_prefix(NAMED_VECTOR).unwrap_or(&column);
+        let (row, vector) = (rows.entry(row), "vector");
+        let place = row.field(vector);
+        let place = place.field(name);
+        let own = decode::name(Value::from(name), place)?;
+        named.push(NamedVector { name: own, vector: decode::vector(value, place)? });
+    }
+    Ok(named)
+}
+
+/// The columns of named vectors have no meaning where rows have one vector.
 pub(crate) fn no_named_vectors(row: u64, others: &Map<String, Value>) -> Result<(), Problem> {
     match others.keys().find(|name| name.starts_with(NAMED_VECTOR)) {
         None => Ok(()),
         Some(name) => {
-            let detail = format!("row {row}: the column `{name}` of a named vector is not supported yet");
+            let detail =
+                format!("row {row}: the column `{name}` has no meaning here: the vector is in `vector`");
             Err(Problem::new(NOT_SUPPORTED, detail).at(format_args!("/columns/{name}")))
         }
     }

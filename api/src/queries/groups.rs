@@ -3,7 +3,7 @@
 use std::time::Instant;
 
 use actix_web::HttpResponse;
-use dehub_index::{Name, Snapshot};
+use dehub_index::Snapshot;
 use dehub_query::{Group, GroupKey, Grouping, LIMIT_MAX, Request};
 use dehub_vector::PointId;
 use serde::{Serialize, Serializer};
@@ -22,6 +22,7 @@ use crate::points::{self, PointReply};
 use crate::problem::Problem;
 use crate::selectors::Selection;
 use crate::slow::Searched;
+use crate::vectors::VectorSelector;
 
 /// Groups of an answer unless the body says how many.
 const GROUPS_DEFAULT: usize = 10;
@@ -170,27 +171,29 @@ fn grouping(fields: &mut Fields<'_>) -> Result<Grouping, Problem> {
     Ok(Grouping { key, groups, size })
 }
 
-/// A collection's name, or `{"collection", "with_payload"}`.
+/// A collection's name, or `{"collection", "with_payload", "with_vectors"}`.
 fn with_lookup(
     task: &Task,
     value: Value,
     place: Place<'_>,
 ) -> Result<(std::sync::Arc<Snapshot>, Selection), Problem> {
-    let (name, selection): (Name, Selection) = if value.is_string() {
-        let mut none = Fields::new(Value::Object(serde_json::Map::new()), place)?;
-        (decode::name(value, place)?, Selection::read(&mut none, true)?)
-    } else {
-        let mut fields = Fields::new(value, place)?;
-        let name = fields.required("collection", decode::name)?;
-        let selection = Selection::read(&mut fields, true)?;
-        fields.optional("with_vectors", |value, place| match decode::flag(value, place)? {
-            false => Ok(()),
-            true => Err(Problem::new(NOT_SUPPORTED, format!("`{place}` is not supported yet")).at(place)),
-        })?;
-        fields.finish()?;
-        (name, selection)
-    };
-    Ok((task.snapshot(&name, place)?, selection))
+    if value.is_string() {
+        let selection = Selection { vector: VectorSelector::Nothing, ..Selection::ALL };
+        return Ok((task.snapshot(&decode::name(value, place)?, place)?, selection));
+    }
+    let mut fields = Fields::new(value, place)?;
+    let name = fields.required("collection", decode::name)?;
+    let mut selection = Selection::read(&mut fields, true)?;
+    // Qdrant's name for it here.
+    let vectors = fields.optional("with_vectors", VectorSelector::read)?;
+    fields.finish()?;
+    let snapshot = task.snapshot(&name, place)?;
+    if let Some(vectors) = vectors {
+        let unknown = vectors.check(&snapshot);
+        unknown.map_err(|unknown| errors::space(&unknown).at(place.field("with_vectors")))?;
+        selection.vector = vectors;
+    }
+    Ok((snapshot, selection))
 }
 
 /// The point whose id is a group's value.

@@ -52,7 +52,7 @@ impl Lookup {
         let space = space.map_err(|unknown| errors::space(&unknown).at(place))?;
         if !space.is_live(row) {
             let detail = format!("the point {id} of collection `{}` has no such vector", self.name);
-            return Err(Problem::new(errors::UNKNOWN_VECTOR, detail).at(place).found(id));
+            return Err(Problem::new(errors::NO_VECTOR, detail).at(place).found(id));
         }
         Ok(Source::Vector(space.vector(row).to_vec()))
     }

@@ -201,6 +201,63 @@ fn a_body_of_up_to_a_batch_is_stored_whole_or_not_at_all() {
 }
 
 #[test]
+fn a_table_has_a_column_for_each_named_vector() {
+    let folder = tempdir().expect("a folder");
+    let served = Served::start(folder.path());
+    let own = json!({"size": 3, "distance": "Dot"});
+    let config = json!({"a": own, "b": own});
+    served.did("PUT", "/collections/c", &json!({ "vectors": config }));
+    let rows = [[0.1, -0.2, 1e18], [1e-40, 5.0, 6.0]];
+    let none = || Column::Texts(vec![None, None]);
+    let titles = || Column::Texts(vec![Some("one".into()), None]);
+    let body = arrow(vec![
+        ("id", ids(&[1, 2])),
+        ("vector.a", vectors(&rows)),
+        ("vector.b", none()),
+        ("title", titles()),
+    ]);
+    let written = done(&send(&served, "PUT", POINTS, ARROW, &body));
+    assert_eq!(written["added"], 2);
+    let found = served.did("POST", POINTS, &json!({"ids": [1, 2], "with_vector": true}));
+    for (point, row) in found.as_array().expect("points").iter().zip(rows) {
+        let stored: Vec<f64> =
+            point["vector"]["a"].as_array().expect("numbers").iter().flat_map(Value::as_f64).collect();
+        assert_eq!(stored.iter().map(|&x| x as f32).collect::<Vec<_>>(), row, "to the last bit");
+        assert_eq!(point["vector"].as_object().map(serde_json::Map::len), Some(1), "null is no vector");
+    }
+    assert_eq!((&found[0]["payload"], &found[1]["payload"]), (&json!({"title": "one"}), &json!({})));
+    let bare = arrow(vec![("id", ids(&[3])), ("n", Column::Whole(vec![7]))]);
+    assert_eq!(done(&send(&served, "PUT", POINTS, ARROW, &bare))["added"], 1);
+    assert_eq!(served.get("/collections/c/points/3")["vector"], json!({}));
+    let two = || Column::Vectors(Rows::new(2, vec![1.0; 4]).expect("two rows"));
+    for (column, code, pointer, fragment) in [
+        (("vector.a", two()), "dimension_mismatch", "/rows/0/vector/a", "3"),
+        (("vector.x", two()), "unknown_vector", "/rows/0/vector/x", "a, b"),
+        (("vector.", two()), "invalid_name", "/rows/0/vector/", ""),
+        (("vector.a", titles()), "wrong_type", "/rows/0/vector/a", "one"),
+        (("vector", two()), "unknown_vector", "/rows/0/vector", "without a name"),
+    ] {
+        let body = arrow(vec![("id", ids(&[8, 9])), column]);
+        refused(&send(&served, "PUT", POINTS, ARROW, &body), 422, code, Some(pointer), fragment);
+    }
+    assert_eq!(count(&served), 3);
+
+    let config = json!({"image": {"size": 2, "distance": "Dot"}, "text": {"size": 3, "distance": "Dot"}});
+    for (name, media) in [("named.arrow", ARROW), ("named.parquet", PARQUET)] {
+        served.delete("/collections/c");
+        served.did("PUT", "/collections/c", &json!({ "vectors": config }));
+        assert_eq!(done(&send(&served, "PUT", POINTS, media, &sample(name)))["added"], 3);
+        let found = served.did("POST", POINTS, &json!({"ids": [1, 2, 3], "with_vector": true}));
+        let wanted = json!([
+            {"id": 1, "payload": {"year": 1999}, "vector": {"image": [3.0, 4.0], "text": [0.25, -0.5, 1.0]}},
+            {"id": 2, "payload": {}, "vector": {"text": [-1.0, 0.125, 2.0]}},
+            {"id": 3, "payload": {"year": 2001}, "vector": {}},
+        ]);
+        assert_eq!(found, wanted, "{name}");
+    }
+}
+
+#[test]
 fn wrong_tables_are_refused_at_their_place() {
     let (_folder, served) = served();
     let good = || vectors(&[[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]]);
@@ -221,9 +278,9 @@ fn wrong_tables_are_refused_at_their_place() {
         (
             arrow(vec![("id", two()), ("vector", good()), ("vector.title", named())]),
             422,
-            "not_supported",
-            "/columns/vector.title",
-            "named vector",
+            "unknown_vector",
+            "/rows/0/vector/title",
+            "title",
         ),
         (
             arrow(vec![("id", Column::Texts(vec![Some("a".into()), None])), ("vector", good())]),

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use dehub_index::{Catalogue, FitInput, FitProgress, WriteError};
+use dehub_index::{Catalogue, Collection, FitInput, FitProgress, WriteError};
 use serde_json::{Value, json};
 use tempfile::tempdir;
 
@@ -42,7 +42,7 @@ fn begin(client: &Client, name: &str, method: &str) -> u64 {
 }
 
 /// The job when it has ended.
-fn ended(client: &Client, job: u64) -> Value {
+pub(crate) fn ended(client: &Client, job: u64) -> Value {
     let deadline = Instant::now() + Duration::from_secs(60);
     loop {
         let told = client.get(&format!("/jobs/{job}"));
@@ -146,9 +146,16 @@ fn a_server_stops_though_a_job_runs() {
     assert_eq!(collection.snapshot().corrections().len(), 0);
 }
 
-/// Leaves a fit that was interrupted half-way.
+/// Leaves fits that were interrupted half-way, one of each vector.
 fn interrupt(folder: &Path) {
     let collection = Catalogue::new(folder).get(&"c".parse().expect("a name")).expect("it opens");
+    let spaces = collection.all_spaces();
+    spaces.iter().for_each(|space| interrupt_fit(space));
+    drop(spaces);
+    drop(Arc::into_inner(collection));
+}
+
+fn interrupt_fit(collection: &Collection) {
     let input = FitInput {
         name: "is".parse().expect("a name"),
         method: "IS(beta=20)".parse().expect("a method"),
@@ -158,7 +165,15 @@ fn interrupt(folder: &Path) {
     let progress = FitProgress::watched(256, |progress| progress.interrupt());
     let outcome = collection.fit_with(&[input], &progress);
     assert!(matches!(outcome, Err(WriteError::Interrupted)));
-    drop(Arc::into_inner(collection));
+}
+
+/// Makes a job one whose process was killed while it was under way.
+fn kill(folder: &Path, job: u64) {
+    let file = folder.join(format!("jobs/{job}.json"));
+    let text = std::fs::read_to_string(&file).expect("it is kept");
+    let mut told: Value = serde_json::from_str(&text).expect("JSON");
+    (told["state"], told["ended"], told["result"]) = (json!("running"), Value::Null, Value::Null);
+    std::fs::write(&file, told.to_string()).expect("writable");
 }
 
 #[test]
@@ -195,12 +210,7 @@ fn a_fit_that_was_killed_goes_on_as_a_job_and_each_names_the_other() {
     ended(&served, job);
     served.delete("/collections/c/corrections/is");
     drop(served);
-    // What a process leaves that is killed while the fit is under way.
-    let file = folder.path().join(format!("jobs/{job}.json"));
-    let text = std::fs::read_to_string(&file).expect("it is kept");
-    let mut told: Value = serde_json::from_str(&text).expect("JSON");
-    (told["state"], told["ended"], told["result"]) = (json!("running"), Value::Null, Value::Null);
-    std::fs::write(&file, told.to_string()).expect("writable");
+    kill(folder.path(), job);
     interrupt(folder.path());
     let served = Served::start(folder.path());
     served.get("/collections/c");
@@ -212,6 +222,37 @@ fn a_fit_that_was_killed_goes_on_as_a_job_and_each_names_the_other() {
     let killed = Served::start(folder.path()).get(&format!("/jobs/{job}"));
     assert_eq!((&killed["state"], &killed["ended"]), (&json!("interrupted"), &Value::Null));
     assert_eq!(killed["resumed_by"], job + 1);
+}
+
+#[test]
+fn fits_of_one_name_go_on_each_for_its_own_vector() {
+    let folder = tempdir().expect("a folder");
+    let served = Served::start(folder.path());
+    let own = json!({"size": 2, "distance": "Dot"});
+    served.did("PUT", "/collections/c", &json!({"vectors": {"a": own, "b": own}}));
+    let point = |(id, vector): (usize, Value)| json!({"id": id, "vector": {"a": vector, "b": vector}});
+    let points: Vec<_> = vectors(0, 1000).into_iter().enumerate().map(point).collect();
+    served.did("PUT", "/collections/c/points", &json!({ "points": points }));
+    let fit = json!({"method": "IS(beta=20)", "query_bank": "queries"});
+    let fitted = |space: &str| {
+        add(&served, &format!("?using={space}"), 0, 500);
+        let path = format!("/collections/c/corrections/is?wait=false&using={space}");
+        let job = served.json("PUT", &path, &fit).body["result"]["job"].as_u64().expect("a number");
+        assert_eq!(ended(&served, job)["using"], space);
+        served.delete(&format!("/collections/c/corrections/is?using={space}"));
+        job
+    };
+    let killed = [("a", fitted("a")), ("b", fitted("b"))];
+    drop(served);
+    killed.iter().for_each(|&(_, job)| kill(folder.path(), job));
+    interrupt(folder.path());
+    let served = Served::start(folder.path());
+    served.get("/collections/c");
+    for (space, job) in killed {
+        let told = served.get(&format!("/jobs/{job}"));
+        let resumed = ended(&served, told["resumed_by"].as_u64().expect("it goes on"));
+        assert_eq!((&resumed["using"], &resumed["resumes"]), (&json!(space), &json!(job)), "{resumed}");
+    }
 }
 
 #[test]

@@ -1,9 +1,12 @@
 //! Collections whose points have vectors under names.
 
+use std::ops::Range;
+
 use serde_json::{Value, json};
 use tempfile::tempdir;
 
 use crate::client::{Client, Served};
+use crate::jobs::ended;
 
 fn make(client: &Client) {
     let vectors = json!({
@@ -101,6 +104,71 @@ fn vectors_are_changed_without_the_rest_of_a_point() {
 }
 
 #[test]
+fn vectors_are_changed_among_other_writes_and_taken_by_a_filter() {
+    let folder = tempdir().expect("a folder");
+    let served = Served::start(folder.path());
+    make(&served);
+    let operations = json!({"operations": [
+        {"update_vectors": {"points": [
+            {"id": "none", "vector": {"image": [0, 3]}}, {"id": 7, "vector": {"image": [2, 0]}},
+        ]}},
+        {"set_payload": {"payload": {"n": 2}, "points": [7]}},
+        {"delete_vectors": {"points": ["none", "absent"], "vector": ["image", "text"]}},
+        {"delete_vectors": {"filter": {"must": [{"key": "n", "match": {"value": 1}}]}, "vector": ["image"]}},
+    ]});
+    let written = served.did("POST", "/collections/c/points/batch", &operations);
+    assert_eq!(
+        (&written[0]["replaced"], &written[2]["replaced"], &written[3]["replaced"]),
+        (&json!(2), &json!(1), &json!(1))
+    );
+    assert_eq!(vector(&served, "7"), json!({"image": [1.0, 0.0], "text": [4.0, 5.0, 6.0]}));
+    assert_eq!(vector(&served, "none"), json!({}));
+    assert_eq!(vector(&served, "both"), json!({"text": [1.0, 2.0, 3.0]}));
+    let all = json!({"filter": {}, "vector": ["text"]});
+    assert_eq!(served.did("POST", "/collections/c/points/vectors/delete", &all)["replaced"], 2);
+    let none = json!({"filter": {"must": [{"has_id": [99]}]}, "vector": ["audio"]});
+    let refused = served.json("POST", "/collections/c/points/vectors/delete", &none);
+    assert_eq!(pointer(refused), (422, json!("unknown_vector"), json!("/vector")));
+    let failing = json!({"operations": [
+        {"delete_vectors": {"points": [7], "vector": ["image"]}},
+        {"update_vectors": {"points": [{"id": 7, "vector": {"image": [1, 2, 3]}}]}},
+    ]});
+    let refused = served.json("POST", "/collections/c/points/batch", &failing);
+    let place = json!("/operations/1/update_vectors/points/0/vector/image");
+    assert_eq!(pointer(refused), (422, json!("dimension_mismatch"), place));
+    assert_eq!(vector(&served, "7"), json!({}), "the operation before it was done");
+}
+
+#[test]
+fn a_graph_is_built_of_the_vector_that_is_used() {
+    let folder = tempdir().expect("a folder");
+    let served = Served::start(folder.path());
+    let own = json!({"size": 2, "distance": "Dot", "hnsw_config": {"full_scan_threshold": 0}});
+    served.did("PUT", "/collections/c", &json!({"vectors": {"image": own, "text": own}}));
+    let vector = |n: u32| [f64::from(n).cos(), f64::from(n).sin()];
+    let point = |n: u32| json!({"id": n, "vector": {"image": vector(n), "text": vector(n)}});
+    let put = |ids: Range<u32>| {
+        let points: Vec<Value> = ids.map(point).collect();
+        served.did("PUT", "/collections/c/points", &json!({ "points": points }));
+    };
+    let build = |path: &str| {
+        let begun = served.json("POST", path, &json!({"whole": true}));
+        assert_eq!(begun.status, 202, "{}", begun.body);
+        ended(&served, begun.body["result"]["job"].as_u64().expect("a number"))
+    };
+    put(0..50);
+    assert_eq!(build("/collections/c/build")["using"], Value::Null, "of both");
+    // Too few for a graph to be built by itself.
+    put(50..55);
+    let built = build("/collections/c/build?using=text");
+    assert_eq!((&built["state"], &built["using"]), (&json!("done"), &json!("text")), "{built}");
+    let delta = |name: &str| served.get("/collections/c")["vectors"][name]["graph"]["delta"].clone();
+    assert_eq!((delta("text"), delta("image")), (json!(0), json!(5)));
+    let refused = served.json("POST", "/collections/c/build?using=audio", &json!({}));
+    assert_eq!((refused.status, &refused.body["code"]), (422, &json!("unknown_vector")));
+}
+
+#[test]
 fn banks_and_corrections_belong_to_the_vector_that_is_used() {
     let folder = tempdir().expect("a folder");
     let served = Served::start(folder.path());
@@ -125,6 +193,35 @@ fn banks_and_corrections_belong_to_the_vector_that_is_used() {
     let rule = json!({"correction": "is"});
     let refused = served.json("PUT", "/collections/c/quarantine", &rule);
     assert_eq!((refused.status, &refused.body["code"]), (422, &json!("not_supported")));
+}
+
+#[test]
+fn a_search_by_a_point_without_the_vector_says_so() {
+    let folder = tempdir().expect("a folder");
+    let served = Served::start(folder.path());
+    make(&served);
+    let ask = |path: &str, body: &Value| {
+        let reply = served.json("POST", &format!("/collections/c/points/{path}"), body);
+        let detail = reply.body["detail"].as_str().unwrap_or_default().to_owned();
+        (pointer(reply), detail)
+    };
+    for (path, body, id, place) in [
+        ("query", json!({"query": 7, "using": "image"}), "7", "/query"),
+        ("query", json!({"query": {"nearest": "none"}, "using": "text"}), "none", "/query/nearest"),
+        ("recommend", json!({"positive": ["both", 7], "using": "image", "limit": 1}), "7", "/positive/1"),
+    ] {
+        let (found, detail) = ask(path, &body);
+        assert_eq!(found, (404, json!("no_vector"), json!(place)), "{body}: {detail}");
+        let name = body["using"].as_str().expect("a name");
+        assert!(detail.contains(&format!("the point {id} has no vector `{name}`")), "{detail}");
+    }
+    let (found, _) = ask("query", &json!({"query": "absent", "using": "image"}));
+    assert_eq!(found, (404, json!("unknown_point"), json!("/query")));
+    for (id, code) in [("7", "no_vector"), ("absent", "unknown_point")] {
+        let path = format!("/collections/c/points/{id}/neighbours?using=image");
+        let reply = served.send("GET", &path, None, None);
+        assert_eq!((reply.status, &reply.body["code"]), (404, &json!(code)));
+    }
 }
 
 #[test]

@@ -177,10 +177,10 @@ fn groups_and_matrices_have_qdrants_form() {
     assert_eq!((groups.as_array().map(Vec::len), groups[0].get("lookup")), (Some(2), None));
     assert_eq!(groups[1]["lookup"]["id"], "b");
     let body = json!({"vector": [1, 0], "group_by": "in.all", "limit": 2,
-        "with_lookup": {"collection": "other", "with_payload": true}});
+        "with_lookup": {"collection": "other", "with_payload": true, "with_vectors": true}});
     let groups = ask(&served, "search/groups", &body)["groups"].clone();
     assert_eq!((&groups[1]["id"], ids(&groups[1]["hits"])), (&json!(1), json!([0, 1])));
-    assert_eq!(groups[1]["lookup"]["payload"], json!({"x": 1}));
+    assert_eq!(groups[1]["lookup"], json!({"id": 1, "payload": {"x": 1}, "vector": [0.0, 1.0]}));
     let body = json!({"positive": [0], "group_by": "tag", "limit": 1, "group_size": 1});
     assert_eq!(ids(&ask(&served, "recommend/groups", &body)["groups"][0]["hits"]), json!([1]));
 

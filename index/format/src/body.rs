@@ -76,6 +76,15 @@ pub fn open_table(
     Ok(TableReader { source, done: false })
 }
 
+/// Opens a Parquet file on disk that need not have a column of vectors: their names may be no usual ones, or they may
+/// be in several columns, which are then read as other columns are.
+///
+/// What is wrong with the file as a whole is reported here, what is wrong with a row by the reader.
+pub fn open_parquet(path: &Path, options: &ReadOptions) -> Result<TableReader, FormatError> {
+    options.check(path)?;
+    Ok(TableReader { source: Source::Parquet(Box::new(Parquet::open(path, options, false)?)), done: false })
+}
+
 impl TableReader {
     /// The dimension of the vectors, if it is known yet: from the start for fixed-size lists, from the first batch on
     /// for other lists.

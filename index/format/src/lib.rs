@@ -31,7 +31,7 @@ mod write;
 
 pub use ann_results::{AnnResult, write_ann_result};
 pub use arrow::{Column, WriteArrowError, write_arrow};
-pub use body::{TableBatch, TableFormat, TableReader, open_table};
+pub use body::{TableBatch, TableFormat, TableReader, open_parquet, open_table};
 pub use error::{FormatError, Place};
 pub use lines::LINE_BYTES_MAX;
 pub use npy_header::NPY_HEADER_BYTES_MAX;

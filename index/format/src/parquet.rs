@@ -33,13 +33,17 @@ pub(crate) struct Parquet {
 }
 
 impl Parquet {
-    /// Opens a file on disk, which must have vectors.
-    pub(crate) fn open(path: &Path, options: &ReadOptions) -> Result<Parquet, FormatError> {
+    /// Opens a file on disk, which must have vectors if they are needed.
+    pub(crate) fn open(
+        path: &Path,
+        options: &ReadOptions,
+        needs_vectors: bool,
+    ) -> Result<Parquet, FormatError> {
         let file = File::open(path).map_err(FormatError::io(path))?;
         let size = file.metadata().map_err(FormatError::io(path))?.len();
         let builder =
             guarded(|| Builder::try_new(file)).map_err(|found| header_error(path, FORMAT, found))?;
-        let table = Table::new(path, builder.schema(), options, true, FORMAT)?;
+        let table = Table::new(path, builder.schema(), options, needs_vectors, FORMAT)?;
         Parquet::new(builder, size, table, options)
     }
 
@@ -104,7 +108,8 @@ impl Parquet {
     /// The next rows with their vectors; `None` at the end.
     pub(crate) fn batch(&mut self) -> Result<Option<Batch>, FormatError> {
         let Some((first_row, Converted { vectors, columns })) = self.rows()? else { return Ok(None) };
-        let vectors = vectors.expect("a file on disk has vectors, and a batch of the reader a row");
+        let vectors =
+            vectors.expect("the file was opened for its vectors, and a batch of the reader has a row");
         Ok(Some(batch(first_row, vectors, columns)))
     }
 

@@ -74,7 +74,7 @@ pub fn open(path: &Path, options: ReadOptions) -> Result<Reader, FormatError> {
     }
     let source = match extension.as_deref() {
         Some("npy") => Source::Npy(Box::new(Npy::open(path, options)?)),
-        Some("parquet" | "pq") => Source::Parquet(Box::new(Parquet::open(path, &options)?)),
+        Some("parquet" | "pq") => Source::Parquet(Box::new(Parquet::open(path, &options, true)?)),
         Some("jsonl" | "ndjson") => Source::Jsonl(Box::new(Jsonl::open(path, options, true)?)),
         Some(other) => {
             return Err(FormatError::UnknownExtension { path: path.to_owned(), found: format!(".{other}") });

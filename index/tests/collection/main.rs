@@ -22,6 +22,7 @@ mod made;
 mod model;
 mod model_places;
 mod named;
+mod named_faults;
 mod overwriting;
 mod priors;
 mod quarantine;

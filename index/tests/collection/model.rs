@@ -495,6 +495,12 @@ impl Model {
         self.next_row += 1;
     }
 
+    /// The same with what points have beside vectors from the model of the whole collection.
+    pub(crate) fn within(&self, whole: &Model) -> Model {
+        let Model { payloads, indexed, prior, .. } = whole.clone();
+        Model { payloads, indexed, prior, ..self.clone() }
+    }
+
     pub(crate) fn vector(&self, id: u64) -> Option<&Vec<f32>> {
         self.points.get(&id).map(|(_, vector)| vector)
     }
@@ -713,7 +719,7 @@ pub(crate) fn compare(snapshot: &Snapshot, model: &Model, query: &[f32]) -> Resu
 }
 
 /// Payloads are what was written last, and so are the fields of them in memory.
-fn compare_payloads(snapshot: &Snapshot, model: &Model) -> Result<(), TestCaseError> {
+pub(crate) fn compare_payloads(snapshot: &Snapshot, model: &Model) -> Result<(), TestCaseError> {
     let none = BTreeMap::new();
     let wanted = |id: u64| model.payloads.get(&id).unwrap_or(&none);
     let rows: Vec<u32> = model.points.values().map(|&(row, _)| row).collect();
@@ -736,7 +742,10 @@ fn compare_payloads(snapshot: &Snapshot, model: &Model) -> Result<(), TestCaseEr
             let value = wanted(id).get(field).map(|&number| FieldValue::Integer(number));
             prop_assert_eq!(column.values(row), Some(value.as_slice()));
         }
-        let points = model.points.keys().filter(|&&id| wanted(id).contains_key(field)).count();
+        let is_served = |(id, payload): &(&u64, &BTreeMap<_, _>)| {
+            payload.contains_key(field) && !model.held.contains_key(id)
+        };
+        let points = model.payloads.iter().filter(is_served).count();
         prop_assert_eq!(column.points(), points);
     }
     Ok(())

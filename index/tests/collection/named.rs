@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use dehub_index::{
     Catalogue, CatalogueError, Collection, CollectionConfig, Durability, FitInput, HubRule, Name,
-    NamedVector, Payload, PointInput, SPACES_MAX, VectorsInput, WriteError,
+    NamedVector, Payload, PointInput, SPACES_MAX, Snapshot, VectorsInput, WriteError,
 };
 use dehub_store::{Faults, MemoryDisk};
 use dehub_vector::{Metric, PointId};
@@ -14,17 +14,17 @@ use proptest::prelude::*;
 use proptest::test_runner::{Config, RngSeed, TestCaseError, TestRunner};
 
 use crate::made::{Numbers, config, config_with_graph, fit, gallery, ids, name, point, queries};
-use crate::model::{DIM, Model, Step, compare, perform, step};
+use crate::model::{DIM, Model, Step, compare, compare_payloads, perform, step};
 use crate::model_places::{Place, Site, configured};
 
 const NAMES: [&str; 2] = ["image", "text"];
 const IDS: u64 = 12;
 
 /// What a point has under each name.
-type Both = [Option<Vec<f32>>; 2];
+pub(crate) type Both = [Option<Vec<f32>>; 2];
 
 #[derive(Debug, Clone)]
-enum NamedStep {
+pub(crate) enum NamedStep {
     Upsert(BTreeMap<u64, Both>),
     Update(BTreeMap<u64, Both>),
     /// Takes vectors of one name, or of both.
@@ -32,14 +32,18 @@ enum NamedStep {
     Delete(Vec<u64>),
     /// Something that is about the vectors of one name, or the collection.
     Of(usize, Step),
+    /// Something about payloads or priors, which are of points as a whole.
+    Whole(Step),
 }
 
 /// What the collection stands for: rows of points, and for each name the collection that has no other.
 #[derive(Debug, Clone, Default)]
-struct Named {
-    rows: BTreeMap<u64, u32>,
+pub(crate) struct Named {
+    pub(crate) rows: BTreeMap<u64, u32>,
     next_row: u32,
     of: [Model; 2],
+    /// What points have beside vectors.
+    whole: Model,
 }
 
 impl Named {
@@ -48,6 +52,7 @@ impl Named {
         for (&id, vectors) in points {
             self.rows.insert(id, self.next_row);
             self.next_row += 1;
+            self.whole.put(id, Some(Vec::new()));
             for (model, vector) in self.of.iter_mut().zip(vectors) {
                 model.put(id, vector.clone());
             }
@@ -60,9 +65,13 @@ impl Named {
     }
 
     /// Whether the step can be done; if so, it is.
-    fn take(&mut self, step: &NamedStep) -> bool {
+    pub(crate) fn take(&mut self, step: &NamedStep) -> bool {
         match step {
-            NamedStep::Upsert(points) => self.put(points),
+            NamedStep::Upsert(points) => {
+                // They come without payloads.
+                _ = self.whole.take(&Step::ClearPayloads(points.keys().copied().collect()));
+                self.put(points);
+            }
             NamedStep::Update(points) => {
                 if !points.keys().all(|id| self.rows.contains_key(id)) {
                     return false;
@@ -89,6 +98,7 @@ impl Named {
                 }
             }
             NamedStep::Delete(gone) => {
+                _ = self.whole.take(&Step::Delete(gone.clone()));
                 for id in gone {
                     self.rows.remove(id);
                     self.of.iter_mut().for_each(|model| _ = model.take(&Step::Delete(vec![*id])));
@@ -98,6 +108,7 @@ impl Named {
                 self.of.iter_mut().for_each(|model| _ = model.take(step));
             }
             NamedStep::Of(place, step) => return self.of[*place].take(step).is_ok(),
+            NamedStep::Whole(step) => return self.whole.take(step).is_ok(),
         }
         true
     }
@@ -113,7 +124,7 @@ fn with_vectors(id: u64, vectors: &Both) -> PointInput {
     PointInput { named: named(vectors), ..point(id, &[]) }
 }
 
-fn do_step(
+pub(crate) fn do_step(
     collection: &Arc<Collection>,
     model: &Named,
     step: &NamedStep,
@@ -140,6 +151,7 @@ fn do_step(
         NamedStep::Of(place, step) => {
             return perform(&space(collection, *place), &model.of[*place], step);
         }
+        NamedStep::Whole(step) => return perform(collection, &model.whole, step),
     }
     Ok(None)
 }
@@ -148,7 +160,7 @@ fn space(collection: &Arc<Collection>, place: usize) -> Arc<Collection> {
     collection.space(Some(NAMES[place])).expect("one of its names")
 }
 
-fn vector() -> impl Strategy<Value = Vec<f32>> {
+pub(crate) fn vector() -> impl Strategy<Value = Vec<f32>> {
     vec((-2_i8..=2).prop_map(f32::from), DIM)
 }
 
@@ -157,32 +169,39 @@ fn both() -> impl Strategy<Value = BTreeMap<u64, Both>> {
     btree_map(0..IDS, (vector(), vector()).prop_map(|(image, text)| [image, text]), 1..5)
 }
 
-fn named_step() -> impl Strategy<Value = NamedStep> {
-    let other = step().prop_filter(
-        "payloads and priors are of points as a whole, and there is no quarantine",
-        |step| {
-            !matches!(
-                step,
-                Step::Upsert(_)
-                    | Step::UpsertCrowd
-                    | Step::Delete(_)
-                    | Step::SetQuarantine(..)
-                    | Step::EndQuarantine
-                    | Step::ReleaseAll
-                    | Step::SetField(..)
-                    | Step::ClearPayloads(_)
-                    | Step::IndexField(..)
-                    | Step::SetPrior(_)
-                    | Step::UnsetPrior(_)
-                    | Step::DropPrior
-            )
-        },
-    );
+pub(crate) fn named_step() -> impl Strategy<Value = NamedStep> {
+    let is_of_whole = |step: &Step| {
+        matches!(
+            step,
+            Step::SetField(..)
+                | Step::ClearPayloads(_)
+                | Step::IndexField(..)
+                | Step::SetPrior(_)
+                | Step::UnsetPrior(_)
+                | Step::DropPrior
+        )
+    };
+    let is_of_points = |step: &Step| {
+        matches!(
+            step,
+            Step::Upsert(_)
+                | Step::UpsertCrowd
+                | Step::Delete(_)
+                | Step::SetQuarantine(..)
+                | Step::EndQuarantine
+                | Step::ReleaseAll
+        )
+    };
+    let whole = step().prop_filter("what is about points as a whole", is_of_whole);
+    let other = step().prop_filter("what is about one vector, without a quarantine", move |step| {
+        !is_of_whole(step) && !is_of_points(step)
+    });
     prop_oneof![
         4 => both().prop_map(NamedStep::Upsert),
         1 => both().prop_map(NamedStep::Update),
         1 => (vec(0..IDS, 0..4), any::<[bool; 2]>()).prop_map(|(ids, names)| NamedStep::Take(ids, names)),
         1 => vec(0..IDS, 0..4).prop_map(NamedStep::Delete),
+        4 => whole.prop_map(NamedStep::Whole),
         11 => (0_usize..2, other).prop_map(|(place, step)| NamedStep::Of(place, step)),
     ]
 }
@@ -232,23 +251,32 @@ impl Double {
 
     fn compare(&self, query: &[f32]) -> Result<(), TestCaseError> {
         let model = &self.history.last().expect("it begins with one").1;
-        let snapshot = self.site.collection().snapshot();
-        for (&id, &row) in &model.rows {
-            prop_assert_eq!(snapshot.find(&PointId::Number(id)).expect("readable"), Some(row));
-        }
-        prop_assert_eq!(snapshot.len(), model.rows.len());
-        prop_assert_eq!(snapshot.row_count(), model.next_row);
-        for (text, model) in NAMES.into_iter().zip(&model.of) {
-            let space = snapshot.space(Some(text)).expect("one of its names");
-            prop_assert_eq!(space.sequence(), snapshot.sequence());
-            prop_assert_eq!(space.config().durability, model.durability);
-            compare(&space, model, query)?;
-        }
-        Ok(())
+        compare_named(&self.site.collection().snapshot(), model, query)
     }
 }
 
-fn spaces(config: CollectionConfig) -> BTreeMap<Name, CollectionConfig> {
+/// The collection is what the model says, in each of its vectors.
+pub(crate) fn compare_named(
+    snapshot: &Arc<Snapshot>,
+    model: &Named,
+    query: &[f32],
+) -> Result<(), TestCaseError> {
+    for (&id, &row) in &model.rows {
+        prop_assert_eq!(snapshot.find(&PointId::Number(id)).expect("readable"), Some(row));
+    }
+    prop_assert_eq!(snapshot.len(), model.rows.len());
+    prop_assert_eq!(snapshot.row_count(), model.next_row);
+    compare_payloads(snapshot, &model.whole)?;
+    for (text, of) in NAMES.into_iter().zip(&model.of) {
+        let (space, model) = (snapshot.space(Some(text)).expect("one of its names"), of.within(&model.whole));
+        prop_assert_eq!(space.sequence(), snapshot.sequence());
+        prop_assert_eq!(space.config().durability, model.durability);
+        compare(&space, &model, query)?;
+    }
+    Ok(())
+}
+
+pub(crate) fn spaces(config: CollectionConfig) -> BTreeMap<Name, CollectionConfig> {
     NAMES.into_iter().map(|text| (name(text), config)).collect()
 }
 

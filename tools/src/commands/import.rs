@@ -7,7 +7,7 @@ use dehub_index::{Collection, PointAlarm};
 use dehub_vector::PointId;
 use serde_json::json;
 
-use super::{Context, Outcome};
+use super::{Context, Outcome, import_named};
 use crate::cli::Import;
 use crate::load::{self, Row};
 
@@ -18,10 +18,7 @@ const REFUSED_LISTED_MAX: usize = 20;
 pub(crate) fn run(context: &Context, command: &Import) -> anyhow::Result<Outcome> {
     let collection = context.collection(&command.collection)?;
     if !collection.has_vectors() {
-        bail!(
-            "the rows of a file have one vector each, and those of `{}` have names: write its points over HTTP",
-            command.collection
-        );
+        return import_named::run(context, command, &collection);
     }
     let checked = check(context, command, &collection)?;
     if !checked.refused.is_empty() && !command.skip_bad {
@@ -40,16 +37,16 @@ pub(crate) fn run(context: &Context, command: &Import) -> anyhow::Result<Outcome
 }
 
 #[derive(Default)]
-struct Checked {
-    rows: u64,
+pub(super) struct Checked {
+    pub(super) rows: u64,
     /// Row numbers and what is wrong with them.
-    refused: Vec<(u64, String)>,
+    pub(super) refused: Vec<(u64, String)>,
 }
 
 #[derive(Default)]
-struct Stored {
-    added: usize,
-    replaced: usize,
+pub(super) struct Stored {
+    pub(super) added: usize,
+    pub(super) replaced: usize,
     /// The new points that are hubs.
     hubs: Vec<Hub>,
     /// The new points that are held.
@@ -91,7 +88,7 @@ fn check(context: &Context, command: &Import, collection: &Collection) -> anyhow
     Ok(checked)
 }
 
-fn refusal(checked: &Checked) -> String {
+pub(super) fn refusal(checked: &Checked) -> String {
     let first = checked.refused.first().map_or("", |(_, reason)| reason);
     match checked.refused.len() {
         1 => format!("{first}; nothing was stored"),
@@ -162,7 +159,7 @@ fn hubs(command: &Import, collection: &Collection, first_row: u32) -> anyhow::Re
     Ok(alarms.into_iter().zip(points).map(hub).collect())
 }
 
-fn report(
+pub(super) fn report(
     context: &Context,
     command: &Import,
     collection: &Collection,

@@ -18,6 +18,7 @@ pub(crate) mod fit;
 pub(crate) mod freeze;
 pub(crate) mod hubs;
 pub(crate) mod import;
+mod import_named;
 pub(crate) mod info;
 pub(crate) mod key;
 pub(crate) mod live;

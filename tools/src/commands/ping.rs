@@ -5,10 +5,12 @@ use std::net::{SocketAddr, TcpStream, ToSocketAddrs};
 use std::time::Duration;
 
 use anyhow::{Context as _, bail};
+use dehub_api::{TlsAnswer, ask_over_tls};
 use serde_json::json;
 
 use super::{Context, Outcome};
 use crate::cli::Ping;
+use crate::settings::TlsSettings;
 
 /// How long an answer may take.
 const ANSWER_WITHIN: Duration = Duration::from_secs(5);
@@ -16,32 +18,49 @@ const ANSWER_WITHIN: Duration = Duration::from_secs(5);
 /// The longest answer looked at.
 const ANSWER_BYTES_MAX: u64 = 64 * 1024;
 
-/// Asks the server that the settings describe how it is. One that speaks TLS is only asked for a connection.
+/// Asks the server that the settings describe how it is. One that speaks TLS must have the certificate of the settings.
 pub(crate) fn run(context: &Context, command: &Ping) -> anyhow::Result<Outcome> {
     let service = &context.settings.service;
     let address = format!("{}:{}", service.host, service.port);
-    let mut stream = connect(&service.host, service.port)
+    let stream = connect(&service.host, service.port)
         .with_context(|| format!("no server listens on {address}, or it does not answer"))?;
-    let told = if service.tls.is_some() {
-        "takes connections".to_owned()
-    } else {
-        let path = if command.ready { "/readyz" } else { "/livez" };
-        let head = format!("GET {path} HTTP/1.1\r\nhost: {address}\r\nconnection: close\r\n\r\n");
-        stream.write_all(head.as_bytes()).context("the question cannot be sent")?;
-        let mut answer = Vec::new();
-        stream.take(ANSWER_BYTES_MAX).read_to_end(&mut answer).context("no answer")?;
-        let answer = String::from_utf8_lossy(&answer);
-        let status = answer.split(' ').nth(1).unwrap_or("nothing");
-        if status != "200" {
-            let body = answer.split_once("\r\n\r\n").map_or("", |(_, body)| body.trim());
-            bail!("the server on {address} answered {path} with {status}: {body}");
+    let path = if command.ready { "/readyz" } else { "/livez" };
+    let head = format!("GET {path} HTTP/1.1\r\nhost: {address}\r\nconnection: close\r\n\r\n");
+    let answer = match service.tls.as_ref().map(TlsSettings::config) {
+        None => Some(ask(stream, &head)?),
+        Some(tls) => match ask_over_tls(&tls, stream, head.as_bytes(), ANSWER_BYTES_MAX) {
+            Ok(TlsAnswer::Bytes(answer)) => Some(answer),
+            Ok(TlsAnswer::WantsCertificate) => None,
+            Err(error) => return Err(error).with_context(|| format!("no answer of {address} over TLS")),
+        },
+    };
+    let told = match answer {
+        None => "lives, and answers only clients that have a certificate",
+        Some(answer) => {
+            check(&address, path, &String::from_utf8_lossy(&answer))?;
+            if command.ready { "is ready" } else { "lives" }
         }
-        if command.ready { "is ready".to_owned() } else { "lives".to_owned() }
     };
     context.output.result(&json!({ "address": address, "server": told }), || {
         format!("the server on {address} {told}")
     })?;
     Ok(Outcome::Done)
+}
+
+fn ask(mut stream: TcpStream, head: &str) -> anyhow::Result<Vec<u8>> {
+    stream.write_all(head.as_bytes()).context("the question cannot be sent")?;
+    let mut answer = Vec::new();
+    stream.take(ANSWER_BYTES_MAX).read_to_end(&mut answer).context("no answer")?;
+    Ok(answer)
+}
+
+fn check(address: &str, path: &str, answer: &str) -> anyhow::Result<()> {
+    let status = answer.split(' ').nth(1).unwrap_or("nothing");
+    if status != "200" {
+        let body = answer.split_once("\r\n\r\n").map_or("", |(_, body)| body.trim());
+        bail!("the server on {address} answered {path} with {status}: {body}");
+    }
+    Ok(())
 }
 
 /// Whoever listens on every address is asked on this machine's own.

@@ -124,6 +124,31 @@ fn a_request_is_one_line_of_the_log_with_all_that_is_known_of_it() {
 }
 
 #[test]
+fn an_overload_is_one_warning_for_all_that_it_refuses() {
+    let dehub = Dehub::new();
+    let server = Server::start_with(&dehub, &["--log-format", "json"], |command| {
+        // Less than any request needs to get to a thread.
+        command.env("DEHUB__SERVICE__TIMEOUT_SECONDS", "0.000000001");
+    });
+    for _ in 0..20 {
+        assert_eq!(server.get("/collections", ""), "HTTP/1.1 503 Service Unavailable");
+    }
+    let log = server.log();
+    let lines = requests(&log);
+    assert_eq!(lines.len(), 20, "{log}");
+    for line in lines {
+        assert_eq!((&line["level"], &line["code"]), (&"INFO".into(), &"overloaded".into()), "{line}");
+    }
+    let warnings: Vec<Value> = log
+        .lines()
+        .flat_map(serde_json::from_str::<Value>)
+        .filter(|line| line["level"] == "WARN" && line["refused"].is_u64())
+        .collect();
+    assert_eq!(warnings.iter().flat_map(|line| line["refused"].as_u64()).sum::<u64>(), 20, "{log}");
+    assert!(warnings.len() < 20, "{log}");
+}
+
+#[test]
 fn nothing_that_a_client_sends_begins_a_line_of_the_log_or_steers_a_terminal() {
     let dehub = Dehub::new();
     for format in ["text", "json"] {

@@ -236,6 +236,42 @@ fn a_server_is_asked_reloaded_and_ended_by_signals() {
 }
 
 #[test]
+fn a_server_that_speaks_tls_is_asked_over_tls_and_known_by_its_certificate() {
+    let dehub = Dehub::new();
+    let issued = || rcgen::generate_simple_self_signed(vec!["dehub.test".to_owned()]).expect("a certificate");
+    let (own, other) = (issued(), issued());
+    let (certificate, key) =
+        (dehub.file("cert.pem", own.cert.pem()), dehub.file("key.pem", own.signing_key.serialize_pem()));
+    let authorities = dehub.file("clients.pem", other.cert.pem());
+    let other = dehub.file("other.pem", other.cert.pem());
+    for clients in [None, Some(&authorities)] {
+        let with = |command: &mut Command, certificate: &str| {
+            command
+                .env("DEHUB__SERVICE__TLS__CERTIFICATE", certificate)
+                .env("DEHUB__SERVICE__TLS__KEY", &key);
+            if let Some(clients) = clients {
+                command.env("DEHUB__SERVICE__TLS__CLIENT_AUTHORITIES", clients);
+            }
+        };
+        let mut command = dehub.command(&["serve", "--port", "0", "--json"]);
+        with(&mut command, &certificate);
+        let served = Served::start(command);
+        let port = served.address.rsplit_once(':').expect("a port").1.to_owned();
+        let ping = |certificate: &str, arguments: &[&str]| {
+            let mut command = dehub.command(&[&["ping"], arguments].concat());
+            with(&mut command, certificate);
+            ended(command.env("DEHUB__SERVICE__PORT", &port).output().expect("the binary runs"))
+        };
+        let wanted =
+            if clients.is_some() { "answers only clients that have a certificate" } else { "is ready" };
+        let told = ping(&certificate, &["--ready"]);
+        assert!(told.code == 0 && told.stdout.contains(wanted), "{told:?}");
+        let told = ping(&other, &[]);
+        assert!(told.code == 1 && told.stderr.contains("another certificate than the file"), "{told:?}");
+    }
+}
+
+#[test]
 fn the_second_signal_ends_a_server_that_waits_and_readiness_ends_at_the_first() {
     let dehub = Dehub::new();
     let mut command = dehub.command(&["serve", "--port", "0", "--json"]);

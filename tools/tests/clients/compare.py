@@ -456,7 +456,21 @@ def named(pair, rng):
                 )
         with_one = next(point.id for point in made if name in point.vector)
         pair.both(lambda client: client.query_points("named", query=with_one, using=name, limit=9))
+        without = [point.id for point in made if name not in point.vector]
+        pair.refused(lambda client: client.query_points("named", query=without[0], using=name))
     pair.refused(lambda client: client.query_points("named", query=[1.0, 2.0], using="nobody"))
+    some = models.Filter(must=[models.HasIdCondition(has_id=known[:40])])
+    operations = [
+        models.UpdateVectorsOperation(
+            update_vectors=models.UpdateVectors(
+                points=[models.PointVectors(id=id, vector={"sound": vectors(rng, 1, 3)[0].tolist()}) for id in known[:60]]
+            )
+        ),
+        models.DeleteVectorsOperation(delete_vectors=models.DeleteVectors(points=known[90:], vector=["title", "sound"])),
+        models.DeleteVectorsOperation(delete_vectors=models.DeleteVectors(filter=some, vector=["image"])),
+    ]
+    pair.both(lambda client: client.batch_update_points("named", update_operations=operations))
+    pair.both(lambda client: client.retrieve("named", ids=known, with_vectors=True))
     requests = [models.QueryRequest(query=vectors(rng, 1, kinds[name][0])[0].tolist(), using=name, limit=5) for name in kinds]
     pair.both(lambda client: client.query_batch_points("named", requests=requests))
 
@@ -521,8 +535,10 @@ def discovering(pair, rng):
     made = filled(pair, "discovered", rng)
     known = [point.id for point in made]
     for case in range(8):
-        pick = lambda: known[int(rng.integers(0, len(known)))]
-        pairs = [models.ContextPair(positive=pick(), negative=pick()) for _ in range(3)]
+        # Of two points each: nothing is nearer to one side of a pair whose sides are the same, but the mode in memory
+        # sums their products in two orders and may find so.
+        picked = [known[place] for place in rng.choice(len(known), 6, replace=False)]
+        pairs = [models.ContextPair(positive=one, negative=other) for one, other in zip(picked[::2], picked[1::2])]
         target = vectors(rng, 1)[0].tolist()
         with told(f"case {case}"):
             query = models.DiscoverQuery(discover=models.DiscoverInput(target=target, context=pairs))

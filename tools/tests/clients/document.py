@@ -164,7 +164,7 @@ class Story:
         self.do("PUT", "/collections/pictures/points", points=points)
         self.names["collection"] = "pictures"
 
-    def after_deleteVectors(self, *_):
+    def before_batchUpdate(self):
         del self.names["collection"]
 
     def after_createSnapshot(self, answer, _):

@@ -67,11 +67,24 @@ pub(crate) struct PointVectorsStruct {
     vector: PointVectors,
 }
 
-/// Vectors to take from points.
+union! {
+    /// Names of vectors, and the points that they are taken from.
+    DeleteVectors => one::<DeleteVectorsOfIds>(), one::<DeleteVectorsOfFilter>()
+}
+
+/// Vectors to take from points of a list.
 #[derive(ToSchema)]
-pub(crate) struct DeleteVectors {
+pub(crate) struct DeleteVectorsOfIds {
     #[schema(min_items = 1, max_items = 16384)]
     points: Vec<Id>,
+    #[schema(min_items = 1)]
+    vector: Vec<Name>,
+}
+
+/// Vectors to take from points that a filter allows.
+#[derive(ToSchema)]
+pub(crate) struct DeleteVectorsOfFilter {
+    filter: Filter,
     #[schema(min_items = 1)]
     vector: Vec<Name>,
 }
@@ -234,7 +247,8 @@ pub(crate) struct UpdateBatch {
 union! {
     /// One write.
     UpdateOperation => one::<UpsertOperation>(), one::<DeleteOperation>(), one::<SetPayloadOperation>(),
-        one::<OverwritePayloadOperation>(), one::<DeletePayloadOperation>(), one::<ClearPayloadOperation>()
+        one::<OverwritePayloadOperation>(), one::<DeletePayloadOperation>(), one::<ClearPayloadOperation>(),
+        one::<UpdateVectorsOperation>(), one::<DeleteVectorsOperation>()
 }
 
 /// Writes points.
@@ -271,6 +285,18 @@ pub(crate) struct DeletePayloadOperation {
 #[derive(ToSchema)]
 pub(crate) struct ClearPayloadOperation {
     clear_payload: PointsSelector,
+}
+
+/// Gives points vectors anew.
+#[derive(ToSchema)]
+pub(crate) struct UpdateVectorsOperation {
+    update_vectors: UpdateVectors,
+}
+
+/// Takes vectors from points.
+#[derive(ToSchema)]
+pub(crate) struct DeleteVectorsOperation {
+    delete_vectors: DeleteVectors,
 }
 
 /// Which page of points to read.

@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 
 use utoipa::ToSchema;
 
-use super::corrections::Never;
 use super::filters::{Filter, SampleName};
 use super::points::{OrderBy, WithPayload, WithVector};
 use crate::openapi::schema::{Id, Name, Number32, PayloadPath, Vector, list, one, union};
@@ -223,8 +222,9 @@ union! {
 pub(crate) struct WithLookupOf {
     collection: Name,
     with_payload: Option<WithPayload>,
+    /// The same as `with_vectors`, which counts if both are given.
     with_vector: Option<WithVector>,
-    with_vectors: Option<Never>,
+    with_vectors: Option<WithVector>,
 }
 
 /// A search by a vector.

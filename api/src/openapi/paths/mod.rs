@@ -25,7 +25,7 @@ pub(super) fn all() -> Vec<Operation> {
 
 /// What is about one vector of a collection takes its name.
 fn with_using(operation: Operation) -> Operation {
-    const OF_ONE_VECTOR: [&str; 9] = [
+    const OF_ONE_VECTOR: [&str; 10] = [
         "/banks",
         "/corrections",
         "/default",
@@ -35,6 +35,7 @@ fn with_using(operation: Operation) -> Operation {
         "/tune",
         "/neighbours",
         "/drift",
+        "/build",
     ];
     let path = operation.pattern.strip_prefix("/collections/{collection}").unwrap_or_default();
     if !OF_ONE_VECTOR.iter().any(|part| path.starts_with(part) || path.ends_with(part)) {

@@ -18,7 +18,7 @@ const POINTS: &str = "Points";
 const PAYLOADS: &str = "Payloads";
 
 pub(super) fn operations() -> Vec<Operation> {
-    [points(), changes(), payloads(), fields()].into_iter().flatten().collect()
+    [points(), vectors(), changes(), payloads(), fields()].into_iter().flatten().collect()
 }
 
 fn points() -> Vec<Operation> {
@@ -90,24 +90,38 @@ fn points() -> Vec<Operation> {
     ]
 }
 
-fn changes() -> Vec<Operation> {
+fn vectors() -> Vec<Operation> {
     let about = |id, summary| (id, POINTS, summary);
-    let rows = "JSON lines have a point each; a table has the columns `id`, `vector`, `payload` and `text`, and its \
-                other columns become fields of the payload.";
-    let ids = "JSON lines have an id each; a table has the column `id`.";
     vec![
         put("/collections/{collection}/points/vectors", about("updateVectors", "Gives points vectors anew"))
             .timed()
             .writes()
-            .takes::<UpdateVectors>([("named", json!({ "points": [
+            .takes::<UpdateVectors>([(
+                "named",
+                json!({ "points": [
                 { "id": 1, "vector": { "image": [0.1, 0.2, 0.3, 0.4] } },
-            ] }))])
+            ] }),
+            )])
             .gives(one::<WriteReply>()),
         post("/collections/{collection}/points/vectors/delete", about("deleteVectors", "Takes vectors away"))
             .timed()
             .writes()
-            .takes::<DeleteVectors>([("named", json!({ "points": [1, 2], "vector": ["image"] }))])
+            .takes::<DeleteVectors>([
+                ("by_id", json!({ "points": [1, 2], "vector": ["image"] })),
+                ("by_filter", json!({ "filter": { "must": [{ "has_id": [2] }] }, "vector": ["image"] })),
+            ])
+            .may_refuse(&[408])
             .gives(one::<WriteReply>()),
+    ]
+}
+
+fn changes() -> Vec<Operation> {
+    let about = |id, summary| (id, POINTS, summary);
+    let rows = "JSON lines have a point each; a table has the columns `id`, `vector` or `vector.NAME` for each \
+                named vector (null where a point has none), `payload` and `text`, and its other columns become fields \
+                of the payload.";
+    let ids = "JSON lines have an id each; a table has the column `id`.";
+    vec![
         put("/collections/{collection}/points", about("upsertPoints", "Writes points, or replaces them"))
             .timed()
             .writes()
@@ -152,6 +166,7 @@ fn changes() -> Vec<Operation> {
                 { "overwrite_payload": { "payload": { "genre": "tragedy", "year": 1603 }, "points": [7] } },
                 { "delete_payload": { "keys": ["year"], "points": [7] } },
                 { "clear_payload": { "points": [7] } },
+                { "update_vectors": { "points": [{ "id": 7, "vector": [0.1, 0.5, 0.1, 0.1] }] } },
                 { "delete": { "points": [7] } },
             ] }))])
             .may_refuse(&[408])

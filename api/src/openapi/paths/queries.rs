@@ -70,7 +70,7 @@ fn queries() -> Vec<Operation> {
                 (
                     "looked_up",
                     json!({ "query": [0.1, 0.2, 0.3, 0.4], "group_by": "year",
-                    "with_lookup": { "collection": "books", "with_payload": ["genre"], "with_vectors": false } }),
+                    "with_lookup": { "collection": "books", "with_payload": ["genre"], "with_vectors": true } }),
                 ),
             ],
             one::<GroupsReply>(),
