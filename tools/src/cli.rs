@@ -581,7 +581,8 @@ pub(crate) struct Eval {
     /// A correction to measure beside raw [default: all]; may be repeated.
     #[arg(long, value_name = "NAME")]
     pub correction: Vec<String>,
-    /// A measure: R@k, MdR, MnR, MRR@k, nDCG@k or AUC [default: the usual ones]; may be repeated.
+    /// A measure: R@k, Success@k, MdR, RR@k, nDCG@k, AP, AUC or another of docs/measures.md [default: the usual ones];
+    /// may be repeated.
     #[arg(long, value_name = "MEASURE")]
     pub measure: Vec<String>,
 }
