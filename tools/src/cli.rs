@@ -1,5 +1,6 @@
 //! The command line: every command, option and default.
 
+mod measuring;
 mod serving;
 
 use std::path::PathBuf;
@@ -10,6 +11,7 @@ use clap::{ArgGroup, Args, Parser, Subcommand, ValueEnum};
 use dehub_backup::BackupId;
 use dehub_index::{Durability, Quantization};
 
+pub(crate) use self::measuring::{MeasureArgs, TableName, TestName};
 pub(crate) use self::serving::{KeyArgs, KeyCommand, NewKey, Observe, Ping, Role, Serve};
 use crate::commands::live::seconds;
 use crate::commands::prior::{PriorArgs, weight};
@@ -81,6 +83,7 @@ impl Command {
             | Command::Restore(_)
             | Command::Serve(_)
             | Command::Openapi
+            | Command::Measure(_)
             | Command::Ping(_)
             | Command::Key(_)
             | Command::Demo(_) => false,
@@ -112,6 +115,8 @@ pub(crate) enum Command {
     Hubs(Hubs),
     /// Measure raw and corrected retrieval against judgements.
     Eval(Eval),
+    /// Measure runs, which are files of answers, against judgements and each other, without any collection.
+    Measure(MeasureArgs),
     /// Choose a correction, or none, by what each does to recent or judged queries.
     Tune(Tune),
     /// Show, set or clear the correction that ranks queries which name none.
