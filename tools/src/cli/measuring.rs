@@ -1,5 +1,6 @@
 //! The options of `dehub measure`.
 
+use std::num::NonZeroU32;
 use std::path::PathBuf;
 
 use clap::{ArgGroup, Args, ValueEnum};
@@ -33,8 +34,8 @@ pub(crate) struct MeasureArgs {
     #[arg(long, value_name = "NAME")]
     pub test: Option<TestName>,
     /// Rounds of --test.
-    #[arg(long, value_name = "N", default_value_t = 10_000, value_parser = clap::value_parser!(u32).range(1..=10_000_000))]
-    pub rounds: u32,
+    #[arg(long, value_name = "N", default_value = "10000", value_parser = rounds)]
+    pub rounds: NonZeroU32,
     /// What the draws of --test depend on.
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub seed: u64,
@@ -63,6 +64,14 @@ pub(crate) struct MeasureArgs {
     /// How many documents could be listed.
     #[arg(long, value_name = "N", conflicts_with = "gallery_ids", value_parser = clap::value_parser!(u32).range(1..))]
     pub gallery_size: Option<u32>,
+}
+
+/// The most rounds: the values of all are held to be sorted, in 80 MB.
+const ROUNDS_MAX: u32 = 10_000_000;
+
+fn rounds(text: &str) -> Result<NonZeroU32, String> {
+    let rounds = text.parse::<NonZeroU32>().ok().filter(|rounds| rounds.get() <= ROUNDS_MAX);
+    rounds.ok_or_else(|| format!("wanted 1 to {ROUNDS_MAX}"))
 }
 
 /// A table with a name.

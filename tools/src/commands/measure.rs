@@ -172,8 +172,7 @@ fn asked(command: &MeasureArgs) -> anyhow::Result<Asked> {
     let of_truth = [NonZeroU32::MIN, TEN].map(|k| Measure::at(Kind::AnnRecall, k));
     let default = if command.truth.is_some() { &of_truth[..] } else { &Measure::default_table()[..] };
     let measures = compare::measures(&command.measure, default)?;
-    let rounds = NonZeroU32::new(command.rounds).unwrap_or(NonZeroU32::MIN);
-    let resampling = Resampling { rounds, seed: command.seed, ..Resampling::default() };
+    let resampling = Resampling { rounds: command.rounds, seed: command.seed, ..Resampling::default() };
     let test = command.test.map(|test| match test {
         TestName::Bootstrap => (Test::Bootstrap, resampling),
         TestName::Randomisation => (Test::Randomisation, resampling),
@@ -249,7 +248,8 @@ fn cross_modal(
         }
     }
     let head = ["run", "direction", "R@1", "R@5", "R@10", "MdR", "MnR", "Rsum"];
-    let told = "R@k: % of queries with a relevant document among the first k (Success@k); back: documents ask for queries";
+    let told = "R@k: % of queries with a relevant document among the first k (Success@k); back: documents ask for \
+                queries";
     Ok((rows.into(), format!("{told}\n\n{}", table(&head, 2, lines))))
 }
 
