@@ -41,10 +41,12 @@ pub(crate) fn run(context: &Context, command: &MeasureArgs) -> anyhow::Result<Ou
     let bar = context.output.progress("reading", None);
     let mut qrels = qrels(command)?;
     let mut left_out = 0;
-    if let (true, Some(judgements)) = (command.exclude_self, qrels.take()) {
-        let (rest, judged) = judgements.without_self();
-        left_out += judged;
-        qrels = Some(rest);
+    if command.exclude_self {
+        qrels = qrels.map(|qrels| {
+            let (rest, judged) = qrels.without_self();
+            left_out += judged;
+            rest
+        });
     }
     let mut runs = Vec::new();
     for (file, name) in command.run.iter().zip(names(&command.run)) {
