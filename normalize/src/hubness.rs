@@ -72,6 +72,33 @@ impl Occurrence {
         if sum > 0.0 { of_hubs / sum } else { 0.0 }
     }
 
+    /// The share of places that hubs would take if every query drew its answers at random: of counts that are Poisson
+    /// with the same mean.
+    pub fn hub_share_at_random(&self) -> f64 {
+        hub_share_at_random(self.mean())
+    }
+
+    /// The Gini coefficient: the mean difference between the counts of two points over twice the mean. In [0, 1).
+    pub fn gini(&self) -> f64 {
+        let (n, sum) = (self.counts.len() as f64, self.sum());
+        let mut sorted = self.counts.clone();
+        sorted.sort_unstable();
+        let weighted: f64 = (1u32..).zip(&sorted).map(|(place, &c)| f64::from(place) * f64::from(c)).sum();
+        if sum > 0.0 { 2.0 * weighted / (n * sum) - (n + 1.0) / n } else { 0.0 }
+    }
+
+    /// The Atkinson index with an aversion of ½: `1 − (mean of √N_k)² / mean of N_k`. In [0, 1).
+    pub fn atkinson(&self) -> f64 {
+        let mean = self.mean();
+        let roots: f64 = self.counts.iter().map(|&c| f64::from(c).sqrt()).sum();
+        if mean > 0.0 { (1.0 - (roots / self.counts.len() as f64).powi(2) / mean).max(0.0) } else { 0.0 }
+    }
+
+    /// The share of queries that the point returned most often is returned to.
+    pub fn groupie_share(&self) -> f64 {
+        if self.queries == 0 { 0.0 } else { f64::from(self.max()) / self.queries as f64 }
+    }
+
     /// The share of points that are never returned.
     pub fn antihub_share(&self) -> f64 {
         let never = self.counts.iter().filter(|&&count| count == 0).count();
@@ -118,6 +145,27 @@ impl Occurrence {
     fn mean(&self) -> f64 {
         if self.counts.is_empty() { 0.0 } else { self.sum() / self.counts.len() as f64 }
     }
+}
+
+/// The share of the sum of counts that are Poisson with this mean which those of at least twice the mean have:
+/// `Σ_{c ≥ 2λ} c·P(c) / λ`, which is the probability of a count of at least `⌈2λ⌉ − 1`. Nothing counted has 0.
+///
+/// # Panics
+/// If the mean is negative or not finite.
+#[expect(clippy::cast_precision_loss, reason = "a mean count is far below 2^53")]
+pub fn hub_share_at_random(mean: f64) -> f64 {
+    assert!(mean >= 0.0 && mean.is_finite(), "a mean of counts, not {mean}");
+    if mean == 0.0 {
+        return 0.0;
+    }
+    // Counts below: 0 to ⌈2λ⌉ − 2.
+    let below = (2.0 * mean).ceil() as u64 - 1;
+    let (mut ln_term, mut sum) = (-mean, 0.0);
+    for count in 0..below {
+        sum += ln_term.exp();
+        ln_term += mean.ln() - ((count + 1) as f64).ln();
+    }
+    (1.0 - sum).max(0.0)
 }
 
 /// The Robin Hood index of counts that are Poisson with this mean: what queries that draw their answers

@@ -36,7 +36,7 @@ pub use compress::{BiasError, HERD_CANDIDATES_MAX, HERD_POINTS_MAX, WeightedBank
 pub use duplicates::{Duplicates, Group, Representative, Sameness, group_duplicates};
 pub use fit::{Bank, Points, fit_activation, fit_entries, fit_rows, fit_states, fit_together, rows_holding};
 pub use growth::{Growth, Unseen};
-pub use hubness::{Occurrence, robin_hood_at_random};
+pub use hubness::{Occurrence, hub_share_at_random, robin_hood_at_random};
 pub use kept::{KLargest, Nearest};
 pub use method::{BankKind, Guard, Method, MethodError, Parameter, ParameterKind, Term};
 pub use method_input::MethodInput;

@@ -78,7 +78,7 @@ pub fn evaluate_filtered(
     for ranking in rankings {
         found.push(ranking.find(snapshot)?);
     }
-    let truth = Truth::find(snapshot, scope, queries, qrels)?;
+    let truth = Truth::find(snapshot, scope, queries, qrels, measures)?;
     let tables: Vec<Rankings<'_>> = found.iter().map(|&found| Rankings::new(found)).collect();
     let deepest = HUB_DEPTHS.into_iter().max().unwrap_or(1);
     let tallies = rank_all((snapshot, scope), queries, &truth, &tables, deepest)?;
@@ -137,7 +137,7 @@ pub(crate) fn query_values(
 ) -> Result<Vec<QueryValues>, QueryError> {
     let scope = &snapshot.scope();
     check(scope, queries, qrels)?;
-    let truth = Truth::find(snapshot, scope, queries, qrels)?;
+    let truth = Truth::find(snapshot, scope, queries, qrels, &[measure])?;
     let tables: Vec<Rankings<'_>> = found.iter().map(|&found| Rankings::new(found)).collect();
     let tallies = rank_all((snapshot, scope), queries, &truth, &tables, deepest)?;
     let values = |tally: Tally| {
@@ -148,12 +148,20 @@ pub(crate) fn query_values(
     Ok(tallies.into_iter().map(values).collect())
 }
 
-/// The rows and gains of each query's relevant points.
+/// The rows and relevances of each query's judged points.
 struct Truth {
     rows: Vec<Vec<u32>>,
-    gains: Vec<Vec<u32>>,
-    missing_gains: Vec<Vec<u32>>,
+    queries: Vec<QueryTruth>,
     not_in_gallery: Vec<String>,
+}
+
+/// The relevances of a query's judged points: of those relevant, whose rows come first, and of the others.
+#[derive(Default)]
+struct QueryTruth {
+    gains: Vec<u32>,
+    missing_gains: Vec<u32>,
+    not_relevant: Vec<i32>,
+    missing_not_relevant: Vec<i32>,
 }
 
 impl Truth {
@@ -162,27 +170,55 @@ impl Truth {
         scope: &Scope,
         queries: &[LabelledQuery],
         qrels: &Qrels,
+        measures: &[Measure],
     ) -> Result<Truth, QueryError> {
-        let mut truth = Truth { rows: vec![], gains: vec![], missing_gains: vec![], not_in_gallery: vec![] };
+        let find = |document: &str| -> Result<Option<u32>, QueryError> {
+            Ok(find_document(snapshot, document)?.filter(|&row| scope.contains(row)))
+        };
+        // Those judged not relevant can be many, and are ranked only for measures that look at them.
+        let needs_all = measures.iter().any(Measure::needs_not_relevant);
+        let mut truth = Truth { rows: vec![], queries: vec![], not_in_gallery: vec![] };
         for query in queries {
-            let (mut rows, mut gains, mut missing) = (Vec::new(), Vec::new(), Vec::new());
+            let (mut rows, mut judged) = (Vec::new(), QueryTruth::default());
             for (document, gain) in qrels.relevant(&query.id) {
-                match find_document(snapshot, document)?.filter(|&row| scope.contains(row)) {
+                match find(document)? {
                     Some(row) => {
                         rows.push(row);
-                        gains.push(*gain);
+                        judged.gains.push(*gain);
                     }
                     None => {
-                        missing.push(*gain);
+                        judged.missing_gains.push(*gain);
                         truth.not_in_gallery.push(document.clone());
                     }
                 }
             }
+            let others = if needs_all { qrels.not_relevant(&query.id) } else { &[] };
+            for (document, relevance) in others {
+                match find(document)? {
+                    Some(row) => {
+                        rows.push(row);
+                        judged.not_relevant.push(*relevance);
+                    }
+                    None => judged.missing_not_relevant.push(*relevance),
+                }
+            }
             truth.rows.push(rows);
-            truth.gains.push(gains);
-            truth.missing_gains.push(missing);
+            truth.queries.push(judged);
         }
         Ok(truth)
+    }
+}
+
+impl QueryTruth {
+    /// From the rank of each row.
+    fn ranks(&self, ranks: &[u32], gallery: u32) -> Ranks {
+        let (relevant, others) = ranks.split_at(self.gains.len());
+        let found = relevant.iter().copied().zip(self.gains.iter().copied()).collect();
+        let others = others.iter().copied().zip(self.not_relevant.iter().copied()).collect();
+        let ranks =
+            Ranks::new(found, gallery).and_then(|ranks| ranks.with_missing(self.missing_gains.clone()));
+        let ranks = ranks.and_then(|it| it.with_not_relevant(others, self.missing_not_relevant.clone()));
+        ranks.expect("ranks of distinct live rows, gains above 0 and other relevances not")
     }
 }
 
@@ -235,12 +271,7 @@ impl Tally {
     fn ranks(&self, scope: &Scope, queries: &[LabelledQuery], qrels: &Qrels, truth: &Truth) -> Vec<Ranks> {
         let gallery = u32::try_from(scope.len()).expect("rows are numbered by u32");
         let judged = (0..queries.len()).filter(|&place| qrels.contains(&queries[place].id));
-        let ranks = |place: usize| {
-            let found = self.ranks[place].iter().copied().zip(truth.gains[place].iter().copied()).collect();
-            let ranks = Ranks::new(found, gallery).expect("ranks of distinct live rows, gains above 0");
-            ranks.with_missing(truth.missing_gains[place].clone()).expect("gains above 0")
-        };
-        judged.map(ranks).collect()
+        judged.map(|place| truth.queries[place].ranks(&self.ranks[place], gallery)).collect()
     }
 
     #[expect(clippy::cast_precision_loss, reason = "counts of queries are far below 2^53")]

@@ -1,6 +1,7 @@
 //! The command line: every command, option and default.
 
 mod bench;
+mod measuring;
 mod serving;
 
 use std::path::PathBuf;
@@ -12,6 +13,7 @@ use dehub_backup::BackupId;
 use dehub_index::{Durability, Quantization};
 
 pub(crate) use self::bench::{Arrivals, Bench};
+pub(crate) use self::measuring::{MeasureArgs, TableName, TestName};
 pub(crate) use self::serving::{KeyArgs, KeyCommand, NewKey, Observe, Ping, Role, Serve};
 use crate::commands::live::seconds;
 use crate::commands::prior::{PriorArgs, weight};
@@ -84,6 +86,7 @@ impl Command {
             | Command::Restore(_)
             | Command::Serve(_)
             | Command::Openapi
+            | Command::Measure(_)
             | Command::Ping(_)
             | Command::Key(_)
             | Command::Demo(_) => false,
@@ -117,6 +120,8 @@ pub(crate) enum Command {
     Eval(Eval),
     /// Measure recall beside speed, raw and corrected, or how a running server bears a load.
     Bench(Bench),
+    /// Measure runs, which are files of answers, against judgements and each other, without any collection.
+    Measure(MeasureArgs),
     /// Choose a correction, or none, by what each does to recent or judged queries.
     Tune(Tune),
     /// Show, set or clear the correction that ranks queries which name none.
@@ -586,7 +591,8 @@ pub(crate) struct Eval {
     /// A correction to measure beside raw [default: all]; may be repeated.
     #[arg(long, value_name = "NAME")]
     pub correction: Vec<String>,
-    /// A measure: R@k, MdR, MnR, MRR@k, nDCG@k or AUC [default: the usual ones]; may be repeated.
+    /// A measure: R@k, Success@k, MdR, RR@k, nDCG@k, AP, AUC or another of docs/measures.md [default: the usual ones];
+    /// may be repeated.
     #[arg(long, value_name = "MEASURE")]
     pub measure: Vec<String>,
 }

@@ -5,13 +5,13 @@ use std::io;
 use std::path::Path;
 
 use anyhow::{Context, bail};
-use dehub_eval::Qrels;
 use dehub_format::{ReadOptions, Reader};
 use dehub_index::{CollectionConfig, Payload, PointInput};
 use dehub_query::LabelledQuery;
 use dehub_vector::{PointId, Vector};
 
 use crate::cli::VectorFile;
+pub(crate) use crate::judged::qrels;
 
 /// Rows read and stored at once.
 pub(crate) const BATCH_ROWS: usize = 1024;
@@ -138,12 +138,6 @@ pub(crate) fn ids(file: &Path) -> anyhow::Result<Vec<PointId>> {
     lines
         .map(|(line, number)| PointId::parse(line).with_context(|| format!("{name}: line {number}")))
         .collect()
-}
-
-/// Reads a file of judgements.
-pub(crate) fn qrels(file: &Path) -> anyhow::Result<Qrels> {
-    let text = fs::read_to_string(file).with_context(|| file.display().to_string())?;
-    Ok(Qrels::parse(&file.display().to_string(), &text)?)
 }
 
 fn all<T>(file: &Path, reader: Reader, read: impl Fn(&Row) -> anyhow::Result<T>) -> anyhow::Result<Vec<T>> {

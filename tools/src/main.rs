@@ -2,6 +2,7 @@
 
 mod cli;
 mod commands;
+mod judged;
 mod load;
 mod output;
 mod settings;
@@ -81,6 +82,7 @@ fn run(cli: Cli) -> anyhow::Result<Outcome> {
         Command::Hubs(command) => commands::hubs::run(&context, &command),
         Command::Eval(command) => commands::eval::run(&context, &command),
         Command::Bench(command) => commands::bench::run(&context, &command),
+        Command::Measure(command) => commands::measure::run(&context, &command),
         Command::Tune(command) => commands::tune::run(&context, &command),
         Command::Default(command) => commands::default::run(&context, &command),
         Command::Quarantine(command) => commands::quarantine::run(&context, &command),

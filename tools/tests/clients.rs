@@ -6,13 +6,17 @@
 //! The adapters in `examples` are run by `clients/adapters.py` as the benchmarks they are for run them.
 
 use std::collections::BTreeMap;
-use std::env;
 use std::fs;
 use std::io::{BufRead, BufReader};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
 use serde_json::Value;
+
+use python::python;
+
+#[path = "clients/python.rs"]
+mod python;
 
 /// The sections of `compare.py` that the server passes.
 const SECTIONS: &[&str] = &[
@@ -69,23 +73,6 @@ impl Drop for Server {
         _ = self.process.kill();
         _ = self.process.wait();
     }
-}
-
-/// The interpreter that `make setup-test` prepares: where the Makefile says, or where it is without being told.
-fn python() -> PathBuf {
-    let told = env::var_os("DEHUB_TEST_PYTHON").map(PathBuf::from);
-    let cache = || {
-        let own = env::var_os("XDG_CACHE_HOME").filter(|path| !path.is_empty()).map(PathBuf::from);
-        own.or_else(|| Some(PathBuf::from(env::var_os("HOME")?).join(".cache")))
-    };
-    let path = told.or_else(|| Some(cache()?.join("dehub/python/bin/python")));
-    let path = path.expect("there is a home directory, or DEHUB_TEST_PYTHON names the interpreter");
-    assert!(
-        path.is_file(),
-        "there is no Python with Qdrant's client at {}: run `make setup-test`, which installs it",
-        path.display()
-    );
-    path
 }
 
 /// Runs a script beside this file with arguments; gives what it prints. It must end well.

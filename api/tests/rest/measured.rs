@@ -129,19 +129,19 @@ fn judgements_give_measures_raw_beside_corrected() {
         .collect();
     let body = json!({
         "queries": labelled, "qrels": {"a": {a: 1}, "b": {b: 1, "nowhere": 1}, "d": {"1": 1}},
-        "measures": ["R@1", "MRR@10"],
+        "measures": ["R@1", "RR@10"],
     });
     let found = served.did("POST", "/collections/c/evaluate", &body);
     let measures = &found["rankings"][0]["measures"];
-    assert_eq!((&measures["R@1"], &measures["MRR@10"]), (&json!(0.5), &json!(0.75)), "{found}");
-    assert!(found["rankings"][1]["measures"]["MRR@10"].is_number());
+    assert_eq!((&measures["R@1"], &measures["RR@10"]), (&json!(0.5), &json!(0.75)), "{found}");
+    assert!(found["rankings"][1]["measures"]["RR@10"].is_number());
     let covered = json!({"queries": 2, "unjudged": 1, "not_given": 1, "not_found": 1});
     assert_eq!(found["judgements"], covered);
     // Only what the filter allows is a gallery.
     let mut filtered = body.clone();
     filtered["filter"] = json!({"must": [{"has_id": [first(0)[0], first(1)[1]]}]});
     let found = served.did("POST", "/collections/c/evaluate", &filtered);
-    assert_eq!(found["rankings"][0]["measures"]["MRR@10"].as_f64(), {
+    assert_eq!(found["rankings"][0]["measures"]["RR@10"].as_f64(), {
         let alone = |place: usize, wanted: &Value| {
             let two =
                 best(&served, &queries[place], &exact, &json!({"correction": "none"}), &filtered["filter"]);

@@ -9,6 +9,8 @@
 //! [`open_table`] reads the same from bytes in memory, as an Arrow stream or Parquet, with a limit on what they unfold
 //! to; [`write_arrow`] writes columns as an Arrow stream.
 //!
+//! [`read_scored_rows`] reads Parquet files of runs and judgements.
+//!
 //! No type of Arrow, Parquet or npy leaves this package.
 
 mod ann_results;
@@ -26,6 +28,7 @@ mod parquet;
 mod parquet_pages;
 mod parquet_values;
 mod reader;
+mod scored_rows;
 mod table;
 mod write;
 
@@ -37,4 +40,5 @@ pub use lines::LINE_BYTES_MAX;
 pub use npy_header::NPY_HEADER_BYTES_MAX;
 pub use options::{BATCH_BYTES_MAX, BATCH_ROWS_DEFAULT, ReadOptions};
 pub use reader::{Batch, FieldBatch, FieldReader, Reader, open, open_fields};
+pub use scored_rows::{ScoredRow, is_parquet, read_scored_rows};
 pub use write::write_npy;

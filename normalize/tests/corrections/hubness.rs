@@ -1,6 +1,6 @@
 //! Measures of hubness against published numbers and their definitions.
 
-use dehub_normalize::{Occurrence, robin_hood_at_random};
+use dehub_normalize::{Occurrence, hub_share_at_random, robin_hood_at_random};
 use proptest::prelude::*;
 use proptest::test_runner::TestRunner;
 
@@ -43,6 +43,13 @@ fn more_points_than_queries_and_answers_longer_than_k() {
     assert!((found.antihub_share() - 0.5).abs() < 1e-12);
     assert!((found.antihub_share_at_random() - (-1.0_f64).exp()).abs() < 1e-12);
     assert!((found.robin_hood() - 0.5).abs() < 1e-12);
+    // Hubs occur at least twice as often as the mean, 1: the first two points.
+    assert!((found.hub_share() - 5.0 / 6.0).abs() < 1e-12);
+    assert!((found.groupie_share() - 1.0).abs() < 1e-12);
+    // Σ i·N over sorted counts is 4 + 10 + 18 = 32.
+    assert!((found.gini() - (64.0 / 36.0 - 7.0 / 6.0)).abs() < 1e-12);
+    let roots: f64 = (3.0_f64.sqrt() + 2.0_f64.sqrt() + 1.0) / 6.0;
+    assert!((found.atkinson() - (1.0 - roots * roots)).abs() < 1e-12);
     assert_eq!(found.hubs(4), [(0, 3), (1, 2), (2, 1), (3, 0)]);
     assert_eq!(found.histogram(), [(0, 0, 3), (1, 1, 1), (2, 3, 2)]);
 }
@@ -53,12 +60,15 @@ fn equal_counts_have_no_hubs() {
     let found = occurrence(7, 2, &answers);
     assert_eq!(found.counts(), [2; 7]);
     assert_eq!((found.skewness(), found.robin_hood(), found.antihub_share()), (0.0, 0.0, 0.0));
+    assert!(found.gini().abs() < 1e-12 && found.atkinson().abs() < 1e-12 && found.hub_share() == 0.0);
 }
 
 #[test]
 fn nothing_counted_measures_nothing() {
     for found in [occurrence(0, 3, &[]), occurrence(4, 3, &[]), occurrence(4, 0, &[vec![1, 2]])] {
         assert_eq!((found.skewness(), found.robin_hood(), found.max()), (0.0, 0.0, 0));
+        assert_eq!((found.gini(), found.atkinson(), found.groupie_share()), (0.0, 0.0, 0.0));
+        assert_eq!(found.hub_share_at_random(), 0.0);
         assert_eq!(found.histogram().iter().map(|step| step.2).sum::<usize>(), found.counts().len());
         assert_eq!(found.antihub_share_at_random(), 1.0);
     }
@@ -102,6 +112,12 @@ fn measures_are_their_definitions() {
             let of_hubs = n.iter().filter(|&&x| x >= 2.0 * mean).sum::<f64>();
             let hub_share = if sum > 0.0 { of_hubs / sum } else { 0.0 };
             prop_assert!((found.hub_share() - hub_share).abs() < 1e-12);
+            let gaps = n.iter().flat_map(|a| n.iter().map(move |b| (a - b).abs())).sum::<f64>();
+            let gini = if sum > 0.0 { gaps / (2.0 * size * sum) } else { 0.0 };
+            prop_assert!((found.gini() - gini).abs() < 1e-9);
+            let roots = n.iter().map(|x| x.sqrt()).sum::<f64>() / size;
+            let atkinson = if sum > 0.0 { 1.0 - roots * roots / mean } else { 0.0 };
+            prop_assert!((found.atkinson() - atkinson).abs() < 1e-9);
             let counted = Occurrence::from_counts(k, answers.len(), found.counts().to_vec());
             prop_assert_eq!(counted, found);
             Ok(())
@@ -150,6 +166,20 @@ fn the_index_at_random_is_that_of_poisson_probabilities() {
     // Stirling: e^{−λ}λ^λ/λ! tends to 1/√(2πλ).
     let large = 250_000.0_f64;
     assert!((robin_hood_at_random(large) * (std::f64::consts::TAU * large).sqrt() - 1.0).abs() < 1e-6);
+}
+
+#[test]
+fn the_share_of_hubs_at_random_is_that_of_poisson_probabilities() {
+    for mean in [0.01_f64, 0.3, 0.5, 0.999, 1.0, 1.5, 2.0, 7.25, 40.0] {
+        let (mut probability, mut of_hubs) = ((-mean).exp(), 0.0);
+        for count in 0..400_u32 {
+            let count_f = f64::from(count);
+            of_hubs += if count_f >= 2.0 * mean { probability * count_f } else { 0.0 };
+            probability *= mean / (count_f + 1.0);
+        }
+        assert!((hub_share_at_random(mean) - of_hubs / mean).abs() < 1e-12, "{mean}");
+    }
+    assert_eq!(hub_share_at_random(0.0), 0.0);
 }
 
 #[test]

@@ -42,12 +42,12 @@ fn one_relevant_document_gives_the_closed_forms() {
     check(
         "n=5 3:1",
         &[
-            ("R@2", 0.0),
-            ("R@3", 1.0),
+            ("Success@2", 0.0),
+            ("Success@3", 1.0),
             ("MdR", 3.0),
             ("MnR", 3.0),
-            ("MRR@2", 0.0),
-            ("MRR@3", 1.0 / 3.0),
+            ("RR@2", 0.0),
+            ("RR@3", 1.0 / 3.0),
             ("nDCG@2", 0.0),
             ("nDCG@3", 0.5),
             ("AUC", 0.5),
@@ -61,12 +61,12 @@ fn several_relevant_documents_with_graded_gains_are_weighed_by_gain_and_rank() {
     check(
         "n=10 5:3 2:1",
         &[
-            ("R@1", 0.0),
-            ("R@2", 1.0),
+            ("Success@1", 0.0),
+            ("Success@2", 1.0),
             ("MdR", 2.0),
             ("MnR", 2.0),
-            ("MRR@10", 0.5),
-            ("MRR@1", 0.0),
+            ("RR@10", 0.5),
+            ("RR@1", 0.0),
             ("nDCG@1", 0.0),
             ("nDCG@2", 1.0 / LOG2_3 / ideal),
             ("nDCG@4", 1.0 / LOG2_3 / ideal),
@@ -88,7 +88,7 @@ fn the_best_ranking_within_a_cut_holds_the_largest_gains_only() {
 
 #[test]
 fn a_cut_beyond_the_gallery_takes_the_whole_gallery() {
-    check("n=3 3:4", &[("R@4294967295", 1.0), ("MRR@4294967295", 1.0 / 3.0), ("nDCG@4294967295", 0.5)]);
+    check("n=3 3:4", &[("Success@4294967295", 1.0), ("RR@4294967295", 1.0 / 3.0), ("nDCG@4294967295", 0.5)]);
 }
 
 #[test]
@@ -97,9 +97,9 @@ fn a_missing_document_stays_in_the_ideal_and_loses_all_its_pairs() {
     check(
         "n=5 1:1 missing:2",
         &[
-            ("R@1", 1.0),
+            ("Success@1", 1.0),
             ("MdR", 1.0),
-            ("MRR@10", 1.0),
+            ("RR@10", 1.0),
             ("nDCG@10", 1.0 / ideal),
             ("nDCG@1", 0.5),
             ("AUC", 0.5),
@@ -109,7 +109,8 @@ fn a_missing_document_stays_in_the_ideal_and_loses_all_its_pairs() {
 
 #[test]
 fn a_query_with_nothing_found_counts_as_the_worst() {
-    let worst = [("R@3", 0.0), ("MdR", 4.0), ("MnR", 4.0), ("MRR@9", 0.0), ("nDCG@9", 0.0), ("AUC", 0.0)];
+    let worst =
+        [("Success@3", 0.0), ("MdR", 4.0), ("MnR", 4.0), ("RR@9", 0.0), ("nDCG@9", 0.0), ("AUC", 0.0)];
     check("n=3 missing:1", &worst);
     check("n=3", &worst);
     check("n=4294967295", &[("MdR", 4_294_967_296.0), ("AUC", 0.0)]);
@@ -117,19 +118,19 @@ fn a_query_with_nothing_found_counts_as_the_worst() {
 
 #[test]
 fn auc_leaves_out_a_query_whose_whole_gallery_is_relevant() {
-    assert_eq!(per_query(&ranks("n=2 1:1 2:1"), Measure::Auc), None);
-    assert_eq!(per_query(&ranks("n=2 1:1 2:1 missing:1"), Measure::Auc), None);
-    assert_eq!(evaluate(&[ranks("n=2 1:1 2:1"), ranks("n=3 2:1")], &[Measure::Auc]), [0.5]);
+    assert_eq!(per_query(&ranks("n=2 1:1 2:1"), measure("AUC")), None);
+    assert_eq!(per_query(&ranks("n=2 1:1 2:1 missing:1"), measure("AUC")), None);
+    assert_eq!(evaluate(&[ranks("n=2 1:1 2:1"), ranks("n=3 2:1")], &[measure("AUC")]), [0.5]);
 }
 
 #[test]
 fn the_median_rank_of_an_even_number_of_queries_is_the_mean_of_the_middle_two() {
     let queries = ["n=9 7:1", "n=9 1:1", "n=9 4:1 5:1", "n=9 missing:1"].map(ranks);
-    assert_eq!(evaluate(&queries[..3], &[Measure::MedianRank, Measure::MeanRank]), [4.0, 4.0]);
-    assert_eq!(evaluate(&queries, &[Measure::MedianRank, Measure::MeanRank]), [5.5, 5.5]);
-    assert_eq!(evaluate(&queries[..1], &[Measure::MedianRank]), [7.0]);
+    assert_eq!(evaluate(&queries[..3], &[measure("MdR"), measure("MnR")]), [4.0, 4.0]);
+    assert_eq!(evaluate(&queries, &[measure("MdR"), measure("MnR")]), [5.5, 5.5]);
+    assert_eq!(evaluate(&queries[..1], &[measure("MdR")]), [7.0]);
     let skewed = ["n=99 1:1", "n=99 2:1", "n=99 90:1"].map(ranks);
-    assert_eq!(evaluate(&skewed, &[Measure::MedianRank, Measure::MeanRank]), [2.0, 31.0]);
+    assert_eq!(evaluate(&skewed, &[measure("MdR"), measure("MnR")]), [2.0, 31.0]);
 }
 
 #[test]
@@ -154,14 +155,14 @@ fn the_default_table_of_a_small_set_is_what_paper_and_pencil_give() {
 #[test]
 fn values_come_in_the_order_of_the_measures_and_repeat_with_them() {
     let query = [ranks("n=9 2:1")];
-    let names = ["MdR", "R@1", "MRR@2", "MdR"].map(measure);
+    let names = ["MdR", "R@1", "RR@2", "MdR"].map(measure);
     assert_eq!(evaluate(&query, &names), [2.0, 0.0, 0.5, 2.0]);
     assert!(evaluate(&query, &[]).is_empty());
 }
 
 #[test]
 fn a_measure_without_a_single_value_is_none_and_nan_in_a_table() {
-    assert_eq!(aggregate(vec![], Measure::Auc), None);
+    assert_eq!(aggregate(vec![], measure("AUC")), None);
     assert!(evaluate(&[], &Measure::default_table()).iter().all(|value| value.is_nan()));
-    assert!(evaluate(&[ranks("n=1 1:1")], &[Measure::Auc])[0].is_nan());
+    assert!(evaluate(&[ranks("n=1 1:1")], &[measure("AUC")])[0].is_nan());
 }

@@ -70,11 +70,12 @@ fn what_is_refused_is_named_by_file_line_field_wanted_and_found() {
     let long = "x".repeat(FOUND_CHARS_MAX + 1);
     for (text, message) in [
         ("", none.clone()),
-        ("\u{feff}\n# only a comment\n \r\n", none),
+        ("\u{feff}\n# only a comment\n \r\n", none.clone()),
         ("q1\n", ended("qrels.txt:1", "iter")),
         ("# c\n\nq1 0\n", ended("qrels.txt:3", "document")),
-        // The header of BEIR, and a file separated by commas.
-        ("query-id\tcorpus-id\tscore\n", ended("qrels.txt:1", "relevance")),
+        // BEIR's header with nothing after it, its lines without it, and a file separated by commas.
+        ("query-id\tcorpus-id\tscore\n", none.clone()),
+        ("q1\td1\t1\n", ended("qrels.txt:1", "relevance")),
         ("q1,0,d1,1\n", ended("qrels.txt:1", "iter")),
         (
             "q1 0 d1 1 tag more\n",

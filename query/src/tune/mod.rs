@@ -13,7 +13,7 @@ mod verdict;
 
 use std::num::NonZeroU32;
 
-use dehub_eval::{Measure, Qrels};
+use dehub_eval::{Gain, Kind, Measure, Qrels};
 use dehub_index::{Correction, DefaultEvidence, Interval, Snapshot};
 use dehub_vector::Vector;
 
@@ -256,7 +256,7 @@ fn ranked(
         Evidence::Unlabelled(queries) => Ok((best_lists(snapshot, queries, found, k)?, None)),
         Evidence::Labelled { queries, qrels } => {
             let depth = u32::try_from(k).ok().and_then(NonZeroU32::new);
-            let measure = Measure::Ndcg(depth.ok_or(QueryError::Limit { found: k })?);
+            let measure = Measure::at(Kind::Ndcg(Gain::Linear), depth.ok_or(QueryError::Limit { found: k })?);
             let values = query_values(snapshot, queries, qrels, found, measure, k)?;
             let (lists, values) = values.into_iter().map(|ranking| (ranking.lists, ranking.values)).unzip();
             Ok((lists, Some(values)))

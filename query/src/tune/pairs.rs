@@ -3,7 +3,7 @@
 use std::collections::{HashMap, HashSet};
 use std::num::NonZeroU32;
 
-use dehub_eval::{Measure, Qrels};
+use dehub_eval::{Gain, Kind, Measure, Qrels};
 use dehub_index::{Collection, FitInput, Name, Snapshot};
 use dehub_vector::Vector;
 
@@ -46,7 +46,7 @@ pub fn tune_by_pairs(
     }
     let k = options.k.min(snapshot.len());
     let depth = u32::try_from(k).ok().and_then(NonZeroU32::new);
-    let measure = Measure::Ndcg(depth.ok_or(QueryError::Limit { found: k })?);
+    let measure = Measure::at(Kind::Ndcg(Gain::Linear), depth.ok_or(QueryError::Limit { found: k })?);
     let mut lists = vec![Vec::new(); inputs.len() + 1];
     let mut values = vec![Vec::new(); inputs.len() + 1];
     for (queries, corrections) in folds.queries.iter().zip(&fitted) {

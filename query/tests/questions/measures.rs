@@ -29,7 +29,7 @@ fn measures_follow_from_the_ranks_of_a_full_search() {
     let judged: String = (0..100).map(|place| format!("q{place} 0 {} 1\n", place * 3)).collect();
     let qrels = Qrels::parse("qrels", &judged).expect("well formed");
     let rankings = methods.map(Ranking::corrected);
-    let table: Vec<Measure> = ["R@10", "MRR@10", "MnR"].map(|name| name.parse().expect("a measure")).to_vec();
+    let table: Vec<Measure> = ["R@10", "RR@10", "MnR"].map(|name| name.parse().expect("a measure")).to_vec();
     let evaluation = evaluate(&snapshot, &queries, &qrels, &rankings, &table).expect("measured");
     assert_eq!((evaluation.points, evaluation.queries, evaluation.rows.len()), (300, 100, 4));
     for (row, correction) in evaluation.rows.iter().zip([None].into_iter().chain(methods.map(Some))) {
@@ -43,7 +43,7 @@ fn measures_follow_from_the_ranks_of_a_full_search() {
         let within = |rank: f64, value: f64| if rank <= 10.0 { value } else { 0.0 };
         let wanted = [
             ("R@10", mean(&|rank| within(rank, 1.0))),
-            ("MRR@10", mean(&|rank| within(rank, 1.0 / rank))),
+            ("RR@10", mean(&|rank| within(rank, 1.0 / rank))),
             ("MnR", mean(&|rank| rank)),
         ];
         for (name, wanted) in wanted {

@@ -1,6 +1,6 @@
 //! Tuning by the pairs of a bank, and the choice `auto`.
 
-use dehub_eval::{Measure, Qrels, Ranks, per_query};
+use dehub_eval::{Qrels, Ranks, per_query};
 use dehub_index::{BankUpdate, EntryInput, FitInput, WriteError};
 use dehub_normalize::BankKind;
 use dehub_query::{
@@ -77,7 +77,7 @@ fn ndcg_of_nearest(bed: &Bed, keep: impl Fn(usize, usize) -> bool) -> f64 {
         let above = (0..POINTS).filter(|&point| score(point) > own).count();
         let rank = u32::try_from(above).expect("few");
         let ranks = Ranks::new(vec![(rank + 1, 1)], 300).expect("a rank");
-        per_query(&ranks, Measure::Ndcg(std::num::NonZeroU32::new(10).expect("not 0"))).expect("judged")
+        per_query(&ranks, "nDCG@10".parse().expect("a measure")).expect("judged")
     };
     (0..POINTS).map(ndcg).sum::<f64>() / POINTS as f64
 }

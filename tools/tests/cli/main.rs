@@ -11,6 +11,7 @@ mod filters;
 mod fitting;
 mod freezing;
 mod live;
+mod measuring;
 mod mending;
 mod named;
 mod observing;
