@@ -2,7 +2,8 @@
 # Makes sure that everything the build needs is on this machine.
 #
 #   setup.sh         what `cargo build` needs
-#   setup.sh test    and rustfmt, clippy, and a Python with Qdrant's client, which tests drive a server with
+#   setup.sh test    and rustfmt, clippy, and a Python with Qdrant's client, which tests drive a server with, and
+#                    with the libraries that people write files of vectors with
 #
 # Says what is missing and why before it installs anything. Calls no package manager when nothing
 # is missing. Debian packages are installed with apt-get; Rust itself is never installed.

@@ -5,11 +5,12 @@
 //! server does: its examples in `clients/document.py`, and requests that schemathesis makes up with `clients/hooks.py`.
 //! The adapters in `examples` are run by `clients/adapters.py` as the benchmarks they are for run them.
 
+mod python;
+
 use std::collections::BTreeMap;
-use std::env;
 use std::fs;
 use std::io::{BufRead, BufReader};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
 use serde_json::Value;
@@ -71,27 +72,10 @@ impl Drop for Server {
     }
 }
 
-/// The interpreter that `make setup-test` prepares: where the Makefile says, or where it is without being told.
-fn python() -> PathBuf {
-    let told = env::var_os("DEHUB_TEST_PYTHON").map(PathBuf::from);
-    let cache = || {
-        let own = env::var_os("XDG_CACHE_HOME").filter(|path| !path.is_empty()).map(PathBuf::from);
-        own.or_else(|| Some(PathBuf::from(env::var_os("HOME")?).join(".cache")))
-    };
-    let path = told.or_else(|| Some(cache()?.join("dehub/python/bin/python")));
-    let path = path.expect("there is a home directory, or DEHUB_TEST_PYTHON names the interpreter");
-    assert!(
-        path.is_file(),
-        "there is no Python with Qdrant's client at {}: run `make setup-test`, which installs it",
-        path.display()
-    );
-    path
-}
-
 /// Runs a script beside this file with arguments; gives what it prints. It must end well.
 fn run(script: &str, arguments: &[&str]) -> String {
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/clients").join(script);
-    let mut command = Command::new(python());
+    let mut command = Command::new(python::interpreter());
     // A cache of bytecode would be left among the sources.
     command.arg("-B").arg(script).args(arguments);
     ended(&mut command)
@@ -146,7 +130,7 @@ fn requests_that_are_made_up_get_answers_that_the_document_knows() {
     let beside = tempfile::tempdir().expect("a folder");
     let counts = beside.path().join("counts.json");
     let hooks = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/clients/hooks.py");
-    let mut command = Command::new(python());
+    let mut command = Command::new(python::interpreter());
     command.args(["-B", "-m", "schemathesis.cli", "run"]).arg(format!("{}/openapi.json", server.address));
     command.args([
         "--phases",
