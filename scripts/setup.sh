@@ -2,8 +2,9 @@
 # Makes sure that everything the build needs is on this machine.
 #
 #   setup.sh         what `cargo build` needs
-#   setup.sh test    and rustfmt, clippy, and a Python with Qdrant's client, which tests drive a server
-#                    with, and with the tools that measures are compared with
+#   setup.sh test    and rustfmt, clippy, and a Python with Qdrant's client, which tests drive a server with, with
+#                    the libraries that people write files of vectors with, and with the tools that measures are
+#                    compared with
 #
 # Says what is missing and why before it installs anything. Calls no package manager when nothing
 # is missing. Debian packages are installed with apt-get; Rust itself is never installed.

@@ -23,7 +23,7 @@ use dehub_vector::{Dim, Metric, Vector};
 pub use curve::{Curve, Mark};
 pub use runs::append_run;
 pub use served::{Connection, Reply, Served, program};
-pub use usage::{peak_bytes, process_cpu_seconds, resident_bytes, thread_cpu_seconds};
+pub use usage::{peak_bytes, peak_bytes_of, process_cpu_seconds, resident_bytes, thread_cpu_seconds};
 
 /// Points written at once.
 const BATCH: usize = 4096;
@@ -49,6 +49,11 @@ impl Random {
     #[expect(clippy::cast_precision_loss, reason = "24 bits fit a 32-bit float")]
     fn centred(&mut self) -> f32 {
         (self.next() >> 40) as f32 / (1 << 23) as f32 - 1.0
+    }
+
+    /// As many numbers in [-1, 1).
+    pub fn numbers(&mut self, count: usize) -> Vec<f32> {
+        (0..count).map(|_| self.centred()).collect()
     }
 
     /// Unit vectors around a common mean, as those of text encoders are: that is what makes hubs.

@@ -28,13 +28,22 @@ pub fn resident_bytes() -> Option<f64> {
     memory("VmRSS:")
 }
 
+/// The most bytes of memory that another process has used at once so far; `None` once it has ended.
+pub fn peak_bytes_of(process: u32) -> Option<f64> {
+    memory_of(&process.to_string(), "VmHWM:")
+}
+
 /// The most bytes of memory that were in use at once; `None` where there is no `/proc`.
 pub fn peak_bytes() -> Option<f64> {
     memory("VmHWM:")
 }
 
 fn memory(field: &str) -> Option<f64> {
-    let status = fs::read_to_string("/proc/self/status").ok()?;
+    memory_of("self", field)
+}
+
+fn memory_of(process: &str, field: &str) -> Option<f64> {
+    let status = fs::read_to_string(format!("/proc/{process}/status")).ok()?;
     let line = status.lines().find_map(|line| line.strip_prefix(field))?;
     let kilobytes: f64 = line.split_whitespace().next()?.parse().ok()?;
     Some(kilobytes * 1024.0)

@@ -3,6 +3,7 @@
 mod bench;
 mod measuring;
 mod serving;
+mod vectors;
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -15,6 +16,7 @@ use dehub_index::{Durability, Quantization};
 pub(crate) use self::bench::{Arrivals, Bench};
 pub(crate) use self::measuring::{MeasureArgs, TableName, TestName};
 pub(crate) use self::serving::{KeyArgs, KeyCommand, NewKey, Observe, Ping, Role, Serve};
+pub(crate) use self::vectors::VectorFile;
 use crate::commands::live::seconds;
 use crate::commands::prior::{PriorArgs, weight};
 use crate::commands::search::timeout;
@@ -100,7 +102,7 @@ pub(crate) enum Command {
     Create(Create),
     /// Show or change what an acknowledged write survives.
     Durability(DurabilityArgs),
-    /// Add points from a .npy, .parquet or .jsonl file.
+    /// Add points from a file of vectors.
     Import(Import),
     /// Add reference vectors to a bank, remove or weaken them, or drop the bank.
     Bank(Bank),
@@ -207,34 +209,11 @@ pub(crate) struct Freeze {
     pub quantization: Option<Quantization>,
 }
 
-/// A file of vectors, and how to read it.
-#[derive(Debug, Args)]
-pub(crate) struct VectorFile {
-    /// A .jsonl file that goes with a .npy: line i has the id, text and payload of row i.
-    #[arg(long, value_name = "FILE")]
-    pub meta: Option<PathBuf>,
-    /// The field or column of the ids [default: id or _id].
-    #[arg(long, value_name = "NAME")]
-    pub id_field: Option<String>,
-    /// The field or column of the vectors [default: vector, embedding, emb or values].
-    #[arg(long, value_name = "NAME")]
-    pub vector_field: Option<String>,
-    /// The field or column of the texts [default: text].
-    #[arg(long, value_name = "NAME")]
-    pub text_field: Option<String>,
-    /// A field or column to leave out of the payload; may be repeated.
-    #[arg(long, value_name = "NAME")]
-    pub leave_out: Vec<String>,
-    /// Only the first N rows.
-    #[arg(long, value_name = "N")]
-    pub limit: Option<u64>,
-}
-
 #[derive(Debug, Args)]
 pub(crate) struct Import {
     /// The collection.
     pub collection: String,
-    /// The file. Rows without ids get their row number, counted from 0.
+    /// The file; - is standard input. Rows without ids get their row number, counted from 0.
     pub file: PathBuf,
     #[command(flatten)]
     pub format: VectorFile,

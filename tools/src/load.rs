@@ -8,7 +8,7 @@ use anyhow::{Context, bail};
 use dehub_format::{ReadOptions, Reader};
 use dehub_index::{CollectionConfig, Payload, PointInput};
 use dehub_query::LabelledQuery;
-use dehub_vector::{PointId, Vector};
+use dehub_vector::{Metric, PointId, Vector};
 
 use crate::cli::VectorFile;
 pub(crate) use crate::judged::qrels;
@@ -44,23 +44,48 @@ impl Row {
     }
 }
 
-/// Opens a file of vectors.
-pub(crate) fn open(file: &Path, format: &VectorFile) -> anyhow::Result<Reader> {
-    let options = ReadOptions {
+/// Opens a file of vectors, for a collection of `metric` if they matter. A file that says it is for another metric is
+/// refused, unless that is passed over.
+pub(crate) fn open(file: &Path, format: &VectorFile, metric: Option<Metric>) -> anyhow::Result<Reader> {
+    let reader = dehub_format::open(file, read_options(format))?;
+    if let (Some(metric), false) = (metric, format.any_distance) {
+        check_metric(file, &reader, metric)?;
+    }
+    Ok(reader)
+}
+
+/// How a file is to be read.
+fn read_options(format: &VectorFile) -> ReadOptions {
+    ReadOptions {
         batch_rows: BATCH_ROWS,
         id_field: format.id_field.clone(),
         vector_field: format.vector_field.clone(),
         text_field: format.text_field.clone(),
         leave_out: format.leave_out.clone(),
+        format: format.format,
+        dataset: format.dataset.clone(),
         metadata: format.meta.clone(),
         rows: format.limit.map(|limit| 0..limit),
-    };
-    Ok(dehub_format::open(file, options)?)
+    }
+}
+
+fn check_metric(file: &Path, reader: &Reader, metric: Metric) -> anyhow::Result<()> {
+    match reader.metric() {
+        Some(found) if found != metric => bail!(
+            "{}: wanted vectors for {metric}, as the collection has, found an attribute distance that says {found}; \
+             --any-distance passes over it",
+            file.display()
+        ),
+        Some(_) | None => Ok(()),
+    }
 }
 
 /// Opens a file of vectors with every option at its default.
-pub(crate) fn open_plain(file: &Path) -> anyhow::Result<Reader> {
-    Ok(dehub_format::open(file, ReadOptions { batch_rows: BATCH_ROWS, ..ReadOptions::default() })?)
+pub(crate) fn open_plain(file: &Path, metric: Metric) -> anyhow::Result<Reader> {
+    let options = ReadOptions { batch_rows: BATCH_ROWS, ..ReadOptions::default() };
+    let reader = dehub_format::open(file, options)?;
+    check_metric(file, &reader, metric)?;
+    Ok(reader)
 }
 
 /// The rows of a batch.
@@ -92,7 +117,7 @@ fn optional<T>(column: Option<Vec<T>>, count: usize) -> impl Iterator<Item = Opt
 
 /// Every row of a file as a query of a collection.
 pub(crate) fn queries(file: &Path, config: &CollectionConfig) -> anyhow::Result<Vec<Vector>> {
-    all(file, open_plain(file)?, |row| row.query(file, config))
+    all(file, open_plain(file, config.metric)?, |row| row.query(file, config))
 }
 
 /// The rows of a file that the options take, as queries of a collection.
@@ -101,12 +126,12 @@ pub(crate) fn chosen_queries(
     format: &VectorFile,
     config: &CollectionConfig,
 ) -> anyhow::Result<Vec<Vector>> {
-    all(file, open(file, format)?, |row| row.query(file, config))
+    all(file, open(file, format, Some(config.metric))?, |row| row.query(file, config))
 }
 
 /// The vectors of a file, unchecked.
 pub(crate) fn vectors(file: &Path, format: &VectorFile) -> anyhow::Result<Vec<Vec<f32>>> {
-    all(file, open(file, format)?, |row| Ok(row.vector.clone()))
+    all(file, open(file, format, None)?, |row| Ok(row.vector.clone()))
 }
 
 /// The rows of a file as queries with the ids their judgements are under.
@@ -115,7 +140,7 @@ pub(crate) fn labelled_queries(
     format: &VectorFile,
     config: &CollectionConfig,
 ) -> anyhow::Result<Vec<LabelledQuery>> {
-    all(file, open(file, format)?, |row| {
+    all(file, open(file, format, Some(config.metric))?, |row| {
         let Some(id) = &row.id else {
             bail!(
                 "{}: the queries have no ids, so no judgement can be found: name a .jsonl file with --meta",

@@ -5,6 +5,8 @@
 //! server does: its examples in `clients/document.py`, and requests that schemathesis makes up with `clients/hooks.py`.
 //! The adapters in `examples` are run by `clients/adapters.py` as the benchmarks they are for run them.
 
+mod python;
+
 use std::collections::BTreeMap;
 use std::fs;
 use std::io::{BufRead, BufReader};
@@ -78,7 +80,7 @@ impl Drop for Server {
 /// Runs a script beside this file with arguments; gives what it prints. It must end well.
 fn run(script: &str, arguments: &[&str]) -> String {
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/clients").join(script);
-    let mut command = Command::new(python());
+    let mut command = Command::new(python::interpreter());
     // A cache of bytecode would be left among the sources.
     command.arg("-B").arg(script).args(arguments);
     ended(&mut command)
@@ -133,7 +135,7 @@ fn requests_that_are_made_up_get_answers_that_the_document_knows() {
     let beside = tempfile::tempdir().expect("a folder");
     let counts = beside.path().join("counts.json");
     let hooks = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/clients/hooks.py");
-    let mut command = Command::new(python());
+    let mut command = Command::new(python::interpreter());
     command.args(["-B", "-m", "schemathesis.cli", "run"]).arg(format!("{}/openapi.json", server.address));
     command.args([
         "--phases",

@@ -1,56 +1,109 @@
-//! Arrow's streaming format, from bytes in memory and to them.
+//! Arrow IPC, as files and streams, and columns written as a stream.
 
-use std::io::Cursor;
+use std::io::{Cursor, Read as _};
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use arrow_array::{
     ArrayRef, FixedSizeListArray, Float32Array, RecordBatch, StringArray, UInt32Array, UInt64Array,
 };
-use arrow_ipc::reader::StreamReader;
 use arrow_ipc::writer::StreamWriter;
-use arrow_ipc::{MessageHeader, RecordBatch as BatchHeader, root_as_message};
 use arrow_schema::{ArrowError, DataType, Field, Schema, SchemaRef};
 use dehub_vector::{PointId, Rows};
 
+use crate::arrow_file::{ArrowFile, MARK};
+use crate::arrow_messages::{Broken, Messages, RECORD_BYTES_MAX, unpacked_bytes};
 use crate::error::FormatError;
-use crate::options::ReadOptions;
+use crate::input::Input;
+use crate::options::{BATCH_BYTES_MAX, ReadOptions};
+use crate::reader::{Batch, batch};
 use crate::table::{Converted, Table, guarded, header_error};
+use crate::write::Kind;
 
 const FORMAT: &str = "an Arrow stream";
+const FILE_FORMAT: &str = "an Arrow file or stream";
 
-/// What begins a message.
-const CONTINUATION: [u8; 4] = [0xff; 4];
-
-/// A cursor over the rows of a stream.
-pub(crate) struct ArrowStream {
+/// A cursor over the rows of a stream or a file.
+pub(crate) struct ArrowRows {
     name: PathBuf,
-    reader: StreamReader<Cursor<Vec<u8>>>,
+    records: Records,
     table: Table,
     /// What is left of the record batch read last.
     rest: Option<RecordBatch>,
     batch_rows: usize,
+    range: Range<u64>,
     next_row: u64,
 }
 
-impl ArrowStream {
-    /// Opens a stream in memory. `name` stands for its path. What its buffers take when they are decompressed may not
-    /// exceed `bytes_max`.
+/// Where record batches come from.
+enum Records {
+    Stream(Box<Messages>),
+    File(Box<ArrowFile>),
+}
+
+impl Records {
+    fn schema(&self) -> &Schema {
+        match self {
+            Records::Stream(stream) => stream.schema(),
+            Records::File(file) => file.schema(),
+        }
+    }
+
+    fn next(&mut self) -> Result<Option<RecordBatch>, Broken> {
+        match self {
+            Records::Stream(stream) => stream.next_record(),
+            Records::File(file) => file.next_record(),
+        }
+    }
+}
+
+impl ArrowRows {
+    /// Opens a stream in memory, which need not have vectors. `name` stands for its path. What its buffers take when
+    /// they are decompressed may not exceed `bytes_max`.
     pub(crate) fn in_memory(
         name: &Path,
         bytes: Vec<u8>,
         options: &ReadOptions,
         bytes_max: usize,
-    ) -> Result<ArrowStream, FormatError> {
-        let refused = |found| header_error(name, FORMAT, found);
-        let unpacked = unpacked_bytes(&bytes).map_err(|found| refused(found.to_owned()))?;
+    ) -> Result<ArrowRows, FormatError> {
+        let unpacked =
+            unpacked_bytes(&bytes).map_err(|found| header_error(name, FORMAT, found.to_owned()))?;
         if unpacked > bytes_max as u64 {
             return Err(FormatError::TooLarge { path: name.to_owned(), row: 0, limit: bytes_max });
         }
-        let reader = guarded(|| StreamReader::try_new(Cursor::new(bytes), None)).map_err(refused)?;
-        let table = Table::new(name, &reader.schema(), options, false, FORMAT)?.within(bytes_max);
-        let batch_rows = options.batch_rows();
-        Ok(ArrowStream { name: name.to_owned(), reader, table, rest: None, batch_rows, next_row: 0 })
+        let messages = Messages::open(Box::new(Cursor::new(bytes)), bytes_max);
+        let messages = messages.map_err(|broken| broken.at_start(name, FORMAT))?;
+        let table = Table::new(name, messages.schema(), options, false, FORMAT)?.within(bytes_max);
+        Ok(ArrowRows::new(name, Records::Stream(Box::new(messages)), table, options))
+    }
+
+    /// Opens a file, which must have vectors.
+    pub(crate) fn open(input: &Input, options: &ReadOptions) -> Result<ArrowRows, FormatError> {
+        let name = input.path();
+        let mut start = Vec::new();
+        let read = input.stream()?.take(MARK.len() as u64).read_to_end(&mut start);
+        read.map_err(input.unreadable())?;
+        let records = if start == MARK {
+            ArrowFile::open(input.held()?, RECORD_BYTES_MAX).map(|file| Records::File(Box::new(file)))
+        } else {
+            Messages::open(input.stream()?, RECORD_BYTES_MAX).map(|stream| Records::Stream(Box::new(stream)))
+        };
+        let records = records.map_err(|broken| broken.at_start(name, FILE_FORMAT))?;
+        let table = Table::new(name, records.schema(), options, true, FILE_FORMAT)?;
+        Ok(ArrowRows::new(name, records, table, options))
+    }
+
+    fn new(name: &Path, records: Records, table: Table, options: &ReadOptions) -> ArrowRows {
+        ArrowRows {
+            name: name.to_owned(),
+            records,
+            table,
+            rest: None,
+            batch_rows: options.batch_rows(),
+            range: options.range(),
+            next_row: 0,
+        }
     }
 
     pub(crate) fn dim(&self) -> Option<usize> {
@@ -62,91 +115,47 @@ impl ArrowStream {
         self.table.forget();
     }
 
+    /// The next rows with their vectors; `None` at the end.
+    pub(crate) fn batch(&mut self) -> Result<Option<Batch>, FormatError> {
+        let Some((first_row, Converted { vectors, columns })) = self.rows()? else { return Ok(None) };
+        let vectors = vectors.expect("a file on disk has vectors, and a batch of the reader a row");
+        Ok(Some(batch(first_row, vectors, columns)))
+    }
+
     /// The next rows, and the number of the first; `None` at the end.
     pub(crate) fn rows(&mut self) -> Result<Option<(u64, Converted)>, FormatError> {
-        let record = loop {
-            let record = match self.rest.take() {
-                Some(record) => record,
-                None => match guarded(|| self.reader.next().transpose()) {
-                    Ok(Some(record)) => record,
-                    Ok(None) => return Ok(None),
-                    Err(reason) => {
-                        let (path, row) = (self.name.clone(), self.next_row);
-                        return Err(FormatError::Damaged { path, row, reason });
-                    }
-                },
-            };
-            if record.num_rows() > 0 {
-                break record;
-            }
-        };
-        let (taken, all) = (record.num_rows().min(self.batch_rows), record.num_rows());
+        let Some(record) = self.record()? else { return Ok(None) };
+        let left = usize::try_from(self.range.end - self.next_row).unwrap_or(usize::MAX);
+        let row_bytes = self.dim().unwrap_or(1) * size_of::<f32>();
+        let most = self.batch_rows.min((BATCH_BYTES_MAX / row_bytes).max(1)).min(left);
+        let (taken, all) = (record.num_rows().min(most), record.num_rows());
         self.rest = (taken < all).then(|| record.slice(taken, all - taken));
         let first_row = self.next_row;
         let converted = self.table.convert(&record.slice(0, taken), first_row)?;
         self.next_row += taken as u64;
         Ok(Some((first_row, converted)))
     }
-}
 
-/// The bytes that all buffers take decompressed. Every length is checked before the decoder sees it: it sets aside as
-/// much memory as a message says, whatever the bytes there are.
-fn unpacked_bytes(mut bytes: &[u8]) -> Result<u64, &'static str> {
-    const CUT: &str = "a message that is cut off";
-    let mut sum = 0u64;
-    loop {
-        let Some((mut length, mut rest)) = bytes.split_first_chunk::<4>() else {
-            return if bytes.is_empty() { Ok(sum) } else { Err(CUT) };
-        };
-        if *length == CONTINUATION {
-            (length, rest) = rest.split_first_chunk().ok_or(CUT)?;
-        }
-        let length = i32::from_le_bytes(*length);
-        if length == 0 {
-            return if rest.is_empty() { Ok(sum) } else { Err("bytes after the end of the stream") };
-        }
-        let length = usize::try_from(length).map_err(|_| "a message of negative length")?;
-        let (head, rest) = rest.split_at_checked(length).ok_or(CUT)?;
-        let message = root_as_message(head).map_err(|_| "a message that cannot be read")?;
-        let body = usize::try_from(message.bodyLength()).map_err(|_| "a body of negative length")?;
-        let (body, rest) = rest.split_at_checked(body).ok_or(CUT)?;
-        let batch = match message.header_type() {
-            MessageHeader::RecordBatch => message.header_as_record_batch(),
-            MessageHeader::DictionaryBatch => {
-                message.header_as_dictionary_batch().and_then(|dictionary| dictionary.data())
+    /// The next record batch with rows of the range, from the first of these on.
+    fn record(&mut self) -> Result<Option<RecordBatch>, FormatError> {
+        while self.next_row < self.range.end {
+            let record = match self.rest.take() {
+                Some(record) => record,
+                None => match self.records.next() {
+                    Ok(Some(record)) => record,
+                    Ok(None) => return Ok(None),
+                    Err(broken) => return Err(broken.at_row(&self.name, self.next_row)),
+                },
+            };
+            let before = self.range.start.saturating_sub(self.next_row);
+            let passed = usize::try_from(before).unwrap_or(usize::MAX).min(record.num_rows());
+            self.next_row += passed as u64;
+            if passed < record.num_rows() {
+                return Ok(Some(record.slice(passed, record.num_rows() - passed)));
             }
-            _ => None,
-        };
-        if let Some(batch) = batch {
-            sum = sum.saturating_add(batch_bytes(&batch, body)?);
         }
-        bytes = rest;
+        Ok(None)
     }
-}
-
-fn batch_bytes(batch: &BatchHeader<'_>, body: &[u8]) -> Result<u64, &'static str> {
-    const OUTSIDE: &str = "a buffer outside its message";
-    let is_compressed = batch.compression().is_some();
-    let mut sum = 0u64;
-    for buffer in batch.buffers().into_iter().flatten() {
-        let start = usize::try_from(buffer.offset()).map_err(|_| OUTSIDE)?;
-        let length = usize::try_from(buffer.length()).map_err(|_| OUTSIDE)?;
-        let end = start.checked_add(length).ok_or(OUTSIDE)?;
-        let stored = body.get(start..end).ok_or(OUTSIDE)?;
-        let unpacked = match stored.first_chunk::<8>() {
-            // -1 stands for a buffer that is stored as it is.
-            Some(prefix) if is_compressed => match i64::from_le_bytes(*prefix) {
-                -1 => length as u64,
-                unpacked => {
-                    u64::try_from(unpacked).map_err(|_| "a buffer of negative length once decompressed")?
-                }
-            },
-            None if is_compressed && length > 0 => return Err("a compressed buffer without its length"),
-            Some(_) | None => length as u64,
-        };
-        sum = sum.saturating_add(unpacked);
-    }
-    Ok(sum)
 }
 
 /// A column to be written.
@@ -163,27 +172,41 @@ pub enum Column {
     Numbers(Vec<Option<f32>>),
     /// Texts; what is not there is null.
     Texts(Vec<Option<String>>),
+    /// JSON values as text, written as what they are where the format has objects; what is not there is null.
+    Json(Vec<Option<String>>),
     /// Vectors, as fixed-size lists of 32-bit floats.
     Vectors(Rows),
 }
 
 impl Column {
+    /// The same under a kind, which says of ids whether they are texts.
+    pub(crate) fn array_of(self, kind: Kind) -> Result<ArrayRef, ArrowError> {
+        match (self, kind) {
+            (Column::Ids(ids), Kind::TextIds) => Ok(text_ids(&ids)),
+            (column, _) => column.array(),
+        }
+    }
+
     fn array(self) -> Result<ArrayRef, ArrowError> {
         Ok(match self {
             Column::Whole(numbers) => Arc::new(UInt32Array::from(numbers)),
             Column::Wide(numbers) => Arc::new(UInt64Array::from(numbers)),
             Column::Numbers(numbers) => Arc::new(Float32Array::from(numbers)),
-            Column::Texts(texts) => Arc::new(StringArray::from(texts)),
+            Column::Texts(texts) | Column::Json(texts) => Arc::new(StringArray::from(texts)),
             Column::Ids(ids) => ids_array(&ids),
             Column::Vectors(rows) => {
                 let dim = i32::try_from(rows.dim())
                     .map_err(|error| ArrowError::InvalidArgumentError(error.to_string()))?;
                 let values = Float32Array::from(rows.as_slice().to_vec());
-                let item = Arc::new(Field::new("item", DataType::Float32, false));
-                Arc::new(FixedSizeListArray::try_new(item, dim, Arc::new(values), None)?)
+                Arc::new(FixedSizeListArray::try_new(item_field(), dim, Arc::new(values), None)?)
             }
         })
     }
+}
+
+/// The numbers of vectors.
+pub(crate) fn item_field() -> Arc<Field> {
+    Arc::new(Field::new("item", DataType::Float32, false))
 }
 
 fn ids_array(ids: &[PointId]) -> ArrayRef {
@@ -196,14 +219,12 @@ fn ids_array(ids: &[PointId]) -> ArrayRef {
         .collect();
     match numbers {
         Some(numbers) => Arc::new(UInt64Array::from(numbers)),
-        None => {
-            let text = |id: &PointId| match id {
-                PointId::Number(number) => number.to_string(),
-                PointId::Text(text) => text.to_string(),
-            };
-            Arc::new(StringArray::from_iter_values(ids.iter().map(text)))
-        }
+        None => text_ids(ids),
     }
+}
+
+fn text_ids(ids: &[PointId]) -> ArrayRef {
+    Arc::new(StringArray::from_iter_values(ids.iter().map(PointId::to_string)))
 }
 
 /// Columns of one length as a stream of one record batch, with `metadata` in its schema.
@@ -219,7 +240,7 @@ pub fn write_arrow(
         let mut fields = Vec::with_capacity(columns.len());
         let mut arrays = Vec::with_capacity(columns.len());
         for (name, column) in columns {
-            let is_nullable = matches!(column, Column::Numbers(_) | Column::Texts(_));
+            let is_nullable = matches!(column, Column::Numbers(_) | Column::Texts(_) | Column::Json(_));
             let array = column.array()?;
             fields.push(Field::new(name, array.data_type().clone(), is_nullable));
             arrays.push(array);

@@ -5,10 +5,12 @@ use std::path::Path;
 use dehub_vector::{PointId, Rows};
 use serde_json::{Map, Value};
 
-use crate::arrow::ArrowStream;
+use crate::arrow::ArrowRows;
 use crate::error::FormatError;
+use crate::input::Input;
 use crate::options::ReadOptions;
 use crate::parquet::Parquet;
+use crate::reader::no_datasets;
 use crate::table::Converted;
 
 /// What bytes in memory are called in messages.
@@ -48,7 +50,7 @@ pub struct TableReader {
 }
 
 enum Source {
-    Arrow(Box<ArrowStream>),
+    Arrow(Box<ArrowRows>),
     Parquet(Box<Parquet>),
 }
 
@@ -67,7 +69,7 @@ pub fn open_table(
     options.check(name)?;
     let source = match format {
         TableFormat::ArrowStream => {
-            Source::Arrow(Box::new(ArrowStream::in_memory(name, bytes, options, bytes_max)?))
+            Source::Arrow(Box::new(ArrowRows::in_memory(name, bytes, options, bytes_max)?))
         }
         TableFormat::Parquet => {
             Source::Parquet(Box::new(Parquet::in_memory(name, bytes, options, bytes_max)?))
@@ -82,7 +84,12 @@ pub fn open_table(
 /// What is wrong with the file as a whole is reported here, what is wrong with a row by the reader.
 pub fn open_parquet(path: &Path, options: &ReadOptions) -> Result<TableReader, FormatError> {
     options.check(path)?;
-    Ok(TableReader { source: Source::Parquet(Box::new(Parquet::open(path, options, false)?)), done: false })
+    if options.dataset.is_some() {
+        return Err(no_datasets(path));
+    }
+    let input = Input::open(path)?;
+    let parquet = Parquet::open(input.path(), input.held()?, options, false)?;
+    Ok(TableReader { source: Source::Parquet(Box::new(parquet)), done: false })
 }
 
 impl TableReader {

@@ -19,7 +19,7 @@ pub enum FormatError {
         reason: io::Error,
     },
     /// The name ends in nothing this package reads.
-    #[error("{}: wanted a name that ends in {}, found {found}", path.display(), crate::reader::READABLE)]
+    #[error("{}: wanted a name that ends in {}, found {found}", path.display(), crate::formats::READABLE)]
     UnknownExtension {
         /// The file.
         path: PathBuf,

@@ -7,6 +7,7 @@ use dehub_vector::Rows;
 
 use crate::error::{FormatError, excerpt};
 use crate::fields::{Columns, Payload, Roles, TEXT_NAMES, UniqueFields};
+use crate::input::Input;
 use crate::lines::Lines;
 use crate::narrow::Dimension;
 use crate::options::{BATCH_BYTES_MAX, ReadOptions};
@@ -26,8 +27,12 @@ pub(crate) struct Jsonl {
 
 impl Jsonl {
     pub(crate) fn open(path: &Path, options: ReadOptions, with_vectors: bool) -> Result<Jsonl, FormatError> {
+        Jsonl::of(&Input::open(path)?, options, with_vectors)
+    }
+
+    pub(crate) fn of(input: &Input, options: ReadOptions, with_vectors: bool) -> Result<Jsonl, FormatError> {
         Ok(Jsonl {
-            lines: Lines::open(path)?,
+            lines: Lines::of(input)?,
             with_vectors,
             roles: None,
             dimension: Dimension::default(),

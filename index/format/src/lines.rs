@@ -1,10 +1,10 @@
 //! The lines of a text file, one at a time, never more than a bounded one in memory.
 
-use std::fs::File;
-use std::io::{BufRead, BufReader, Read};
+use std::io::{self, BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 
 use crate::error::{FormatError, Place};
+use crate::input::Input;
 
 /// The longest line that is read. A row of 65,535 numbers takes 1.6 MB; a line that reaches this
 /// limit is a file without line ends, and would be read into memory whole.
@@ -15,7 +15,8 @@ const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 /// A cursor over the lines of a file.
 pub(crate) struct Lines {
     path: PathBuf,
-    reader: BufReader<File>,
+    is_packed: bool,
+    reader: BufReader<Box<dyn Read + Send>>,
     line: Vec<u8>,
     number: u64,
     bytes_max: usize,
@@ -23,9 +24,18 @@ pub(crate) struct Lines {
 
 impl Lines {
     pub(crate) fn open(path: &Path) -> Result<Lines, FormatError> {
-        let file = File::open(path).map_err(FormatError::io(path))?;
-        let reader = BufReader::with_capacity(256 * 1024, file);
-        Ok(Lines { path: path.to_owned(), reader, line: Vec::new(), number: 0, bytes_max: LINE_BYTES_MAX })
+        Lines::of(&Input::open(path)?)
+    }
+
+    pub(crate) fn of(input: &Input) -> Result<Lines, FormatError> {
+        Ok(Lines {
+            path: input.path().to_owned(),
+            is_packed: input.is_packed(),
+            reader: BufReader::with_capacity(256 * 1024, input.stream()?),
+            line: Vec::new(),
+            number: 0,
+            bytes_max: LINE_BYTES_MAX,
+        })
     }
 
     pub(crate) fn path(&self) -> &Path {
@@ -37,7 +47,7 @@ impl Lines {
         self.line.clear();
         let limit = self.bytes_max as u64 + 1;
         let mut limited = self.reader.by_ref().take(limit);
-        let read = limited.read_until(b'\n', &mut self.line).map_err(FormatError::io(&self.path))?;
+        let read = limited.read_until(b'\n', &mut self.line).map_err(|error| self.unreadable(error))?;
         if read == 0 {
             return Ok(false);
         }
@@ -51,8 +61,25 @@ impl Lines {
         if !self.line.iter().all(u8::is_ascii_whitespace) {
             return Ok(true);
         }
-        let rest = self.reader.fill_buf().map_err(FormatError::io(&self.path))?;
-        if rest.is_empty() { Ok(false) } else { Err(self.flaw("a JSON object", "a blank line".to_owned())) }
+        let is_last = match self.reader.fill_buf() {
+            Ok(rest) => rest.is_empty(),
+            Err(error) => return Err(self.unreadable(error)),
+        };
+        if is_last { Ok(false) } else { Err(self.flaw("a JSON object", "a blank line".to_owned())) }
+    }
+
+    fn unreadable(&self, reason: io::Error) -> FormatError {
+        let path = self.path.clone();
+        if !self.is_packed || reason.raw_os_error().is_some() {
+            return FormatError::Io { path, reason };
+        }
+        let place = Place::Line(self.number + 1);
+        FormatError::Line {
+            path,
+            place,
+            wanted: "compressed bytes that can be unpacked",
+            found: reason.to_string(),
+        }
     }
 
     /// The line moved to last. Its end, if any, is white space that JSON allows.

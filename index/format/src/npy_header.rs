@@ -6,6 +6,7 @@
 use std::io::{self, Read};
 
 use crate::error::excerpt;
+use crate::numbers::NumberType;
 
 /// The longest header that is read; numpy's own limit is 10,000 and a matrix needs 80.
 pub const NPY_HEADER_BYTES_MAX: usize = 64 * 1024;
@@ -13,27 +14,6 @@ pub const NPY_HEADER_BYTES_MAX: usize = 64 * 1024;
 const MAGIC: &[u8] = b"\x93NUMPY";
 const ACCEPTED: &str =
     "float16, float32, float64, int8 or uint8 numbers (<f2, <f4, <f8, |i1, |u1, or > for <)";
-
-/// How one number is stored.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum NumberType {
-    F16,
-    F32,
-    F64,
-    I8,
-    U8,
-}
-
-impl NumberType {
-    pub(crate) fn bytes(self) -> usize {
-        match self {
-            NumberType::I8 | NumberType::U8 => 1,
-            NumberType::F16 => 2,
-            NumberType::F32 => 4,
-            NumberType::F64 => 8,
-        }
-    }
-}
 
 /// What the header says, of which only the syntax was checked.
 #[derive(Debug, Clone, PartialEq, Eq)]

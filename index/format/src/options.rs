@@ -4,6 +4,7 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 use crate::error::FormatError;
+use crate::formats::Format;
 
 /// The rows of a batch unless something else is asked for.
 pub const BATCH_ROWS_DEFAULT: usize = 1024;
@@ -25,7 +26,11 @@ pub struct ReadOptions {
     pub text_field: Option<String>,
     /// Fields that are not read at all.
     pub leave_out: Vec<String>,
-    /// A `.jsonl` file whose line i has the id, the text and the payload of row i of a `.npy` file.
+    /// The format; otherwise that of the name, or that of the first bytes if the name has no ending or is `-`.
+    pub format: Option<Format>,
+    /// The array, tensor or dataset of an `.npz`, `.safetensors` or HDF5 file; otherwise the only one, or `train`.
+    pub dataset: Option<String>,
+    /// A `.jsonl` file whose line i has the id, the text and the payload of row i of a file that is one matrix.
     pub metadata: Option<PathBuf>,
     /// Only these rows, counted from 0; the part of the range past the end of the file is empty.
     pub rows: Option<Range<u64>>,
@@ -39,6 +44,8 @@ impl Default for ReadOptions {
             vector_field: None,
             text_field: None,
             leave_out: Vec::new(),
+            format: None,
+            dataset: None,
             metadata: None,
             rows: None,
         }
@@ -74,4 +81,33 @@ impl ReadOptions {
         let range = self.range();
         range.start.min(total)..range.end.min(total)
     }
+}
+
+/// The name asked for, if it is one of `names`, or the only one there is. `kind` is what they are names of.
+pub(crate) fn chosen<'a>(
+    path: &Path,
+    kind: &str,
+    names: &[&'a str],
+    asked: Option<&str>,
+) -> Result<&'a str, FormatError> {
+    /// As many names as a message lists.
+    const LISTED_MAX: usize = 20;
+    let found = match (asked, names) {
+        (Some(asked), _) => names.iter().find(|&&name| name == asked),
+        (None, [_]) => names.first(),
+        (None, _) => None,
+    };
+    if let Some(found) = found {
+        return Ok(found);
+    }
+    let mut listed = names.iter().take(LISTED_MAX).copied().collect::<Vec<_>>().join(", ");
+    if names.len() > LISTED_MAX {
+        listed += &format!(" and {} more", names.len() - LISTED_MAX);
+    }
+    let found = if names.is_empty() { "none".to_owned() } else { listed };
+    let wanted = match asked {
+        Some(asked) => format!("{kind} {asked}"),
+        None => format!("the name of one {kind}"),
+    };
+    Err(FormatError::Header { path: path.to_owned(), wanted, found })
 }

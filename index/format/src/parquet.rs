@@ -1,6 +1,5 @@
 //! Parquet: a column of vectors, and optionally ids, texts and payload columns.
 
-use std::fs::File;
 use std::ops::Range;
 use std::path::Path;
 
@@ -9,13 +8,12 @@ use ::parquet::arrow::arrow_reader::{
     ArrowReaderOptions, ParquetRecordBatchReader, ParquetRecordBatchReaderBuilder,
 };
 use ::parquet::file::metadata::ParquetMetaData;
-use ::parquet::file::reader::ChunkReader;
-use bytes::Bytes;
 
 use crate::error::FormatError;
+use crate::held::Held;
 use crate::narrow::Dimension;
 use crate::options::{BATCH_BYTES_MAX, ReadOptions};
-use crate::parquet_pages::decoded_bytes;
+use crate::parquet_pages::decoded;
 use crate::parquet_values::views_of;
 use crate::reader::{Batch, batch};
 use crate::table::{Converted, Table, guarded, header_error, kept};
@@ -23,6 +21,9 @@ use crate::table::{Converted, Table, guarded, header_error, kept};
 type Builder<T> = ParquetRecordBatchReaderBuilder<T>;
 
 const FORMAT: &str = "a Parquet file";
+
+/// The most that a page of a file may take once decoded: writers make them of about 1 MiB.
+pub const PAGE_BYTES_MAX: u64 = 256 * 1024 * 1024;
 
 /// A cursor over the rows of a file.
 pub(crate) struct Parquet {
@@ -36,14 +37,21 @@ impl Parquet {
     /// Opens a file on disk, which must have vectors if they are needed.
     pub(crate) fn open(
         path: &Path,
+        file: Held,
         options: &ReadOptions,
         needs_vectors: bool,
     ) -> Result<Parquet, FormatError> {
-        let file = File::open(path).map_err(FormatError::io(path))?;
-        let size = file.metadata().map_err(FormatError::io(path))?.len();
-        let builder =
-            guarded(|| Builder::try_new(file)).map_err(|found| header_error(path, FORMAT, found))?;
+        let size = file.size();
+        let refused = |found| header_error(path, FORMAT, found);
+        let builder = guarded(|| Builder::try_new(file.clone())).map_err(refused)?;
         let table = Table::new(path, builder.schema(), options, needs_vectors, FORMAT)?;
+        checked_rows(builder.metadata(), size).map_err(|found| refused(found.to_owned()))?;
+        let largest = decoded(&file, builder.metadata()).map_err(refused)?.largest_page;
+        if largest > PAGE_BYTES_MAX {
+            return Err(refused(format!(
+                "a page of {largest} bytes once decoded, more than {PAGE_BYTES_MAX}"
+            )));
+        }
         Parquet::new(builder, size, table, options)
     }
 
@@ -56,10 +64,10 @@ impl Parquet {
         bytes_max: usize,
     ) -> Result<Parquet, FormatError> {
         let refused = |found| header_error(name, FORMAT, found);
-        let bytes = Bytes::from(bytes);
+        let bytes = Held::memory(bytes);
         let first = guarded(|| Builder::try_new(bytes.clone())).map_err(refused)?;
-        checked_rows(first.metadata(), bytes.len() as u64).map_err(|found| refused(found.to_owned()))?;
-        let decoded = decoded_bytes(&bytes, first.metadata()).map_err(refused)?;
+        checked_rows(first.metadata(), bytes.size()).map_err(|found| refused(found.to_owned()))?;
+        let decoded = decoded(&bytes, first.metadata()).map_err(refused)?.all;
         if decoded > bytes_max as u64 {
             return Err(FormatError::TooLarge { path: name.to_owned(), row: 0, limit: bytes_max });
         }
@@ -69,11 +77,11 @@ impl Parquet {
         let builder =
             guarded(|| Builder::try_new_with_options(bytes.clone(), with_views)).map_err(refused)?;
         let table = Table::new(name, builder.schema(), options, false, FORMAT)?.within(bytes_max);
-        Parquet::new(builder, bytes.len() as u64, table, options)
+        Parquet::new(builder, bytes.size(), table, options)
     }
 
-    fn new<T: ChunkReader + 'static>(
-        builder: Builder<T>,
+    fn new(
+        builder: Builder<Held>,
         size: u64,
         table: Table,
         options: &ReadOptions,

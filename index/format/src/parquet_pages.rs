@@ -6,38 +6,56 @@
 use ::parquet::basic::Type;
 use ::parquet::file::metadata::{ColumnChunkMetaData, ParquetMetaData};
 
+use crate::held::Held;
+
 /// What a value takes beside its bytes: its levels, and its place in a list.
 const LEVEL_BYTES: u64 = 4;
 
 /// How deep structs nest in a header that is skipped over.
 const DEPTH_MAX: usize = 8;
 
-/// The bytes that all pages take decompressed, and all values decoded.
-pub(crate) fn decoded_bytes(bytes: &[u8], metadata: &ParquetMetaData) -> Result<u64, String> {
-    let mut sum = 0u64;
-    for group in metadata.row_groups() {
-        for column in group.columns() {
-            let of_column =
-                column_bytes(bytes, column).ok_or("a header of a page that cannot be read".to_owned())?;
-            sum = sum.saturating_add(of_column);
-        }
-    }
-    Ok(sum)
+/// What a file takes once decoded.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Decoded {
+    /// All pages decompressed, and all values decoded.
+    pub(crate) all: u64,
+    /// The page that takes most.
+    pub(crate) largest_page: u64,
 }
 
-fn column_bytes(bytes: &[u8], column: &ColumnChunkMetaData) -> Option<u64> {
-    let start = column.dictionary_page_offset().unwrap_or_else(|| column.data_page_offset());
-    let start = usize::try_from(start).ok()?;
-    let end = start.checked_add(usize::try_from(column.compressed_size()).ok()?)?;
-    let mut pages = Compact { bytes: bytes.get(start..end)? };
-    let width = value_bytes(column) + LEVEL_BYTES;
-    let mut sum = 0u64;
-    while !pages.bytes.is_empty() {
-        let Page { stored, unpacked, values } = pages.header()?;
-        pages.bytes = pages.bytes.get(stored..)?;
-        sum = sum.saturating_add(unpacked).saturating_add(values.saturating_mul(width));
+/// What the pages of a file say of themselves.
+pub(crate) fn decoded(file: &Held, metadata: &ParquetMetaData) -> Result<Decoded, String> {
+    let mut decoded = Decoded { all: 0, largest_page: 0 };
+    for group in metadata.row_groups() {
+        for column in group.columns() {
+            add_column(file, column, &mut decoded).ok_or("a header of a page that cannot be read")?;
+        }
     }
-    Some(sum)
+    Ok(decoded)
+}
+
+/// What most headers of pages are within, and what all are: they may hold the least and the greatest value.
+const HEADER_BYTES: [u64; 2] = [256, 1024 * 1024];
+
+fn add_column(file: &Held, column: &ColumnChunkMetaData, decoded: &mut Decoded) -> Option<()> {
+    let start = column.dictionary_page_offset().unwrap_or_else(|| column.data_page_offset());
+    let mut start = u64::try_from(start).ok()?;
+    let end = start.checked_add(u64::try_from(column.compressed_size()).ok()?)?;
+    let width = value_bytes(column) + LEVEL_BYTES;
+    while start < end {
+        let read = |most: u64| {
+            let bytes = file.part(start, most.min(end - start))?.beginning(usize::MAX).ok()?;
+            let mut rest = Compact { bytes: &bytes };
+            let page = rest.header()?;
+            Some((page, (bytes.len() - rest.bytes.len()) as u64))
+        };
+        let (Page { stored, unpacked, values }, header) = HEADER_BYTES.into_iter().find_map(read)?;
+        start = start.checked_add(header)?.checked_add(stored as u64).filter(|&next| next <= end)?;
+        let page = unpacked.saturating_add(values.saturating_mul(width));
+        decoded.all = decoded.all.saturating_add(page);
+        decoded.largest_page = decoded.largest_page.max(page);
+    }
+    Some(())
 }
 
 /// What a value takes in memory; texts are views of their page.

@@ -172,7 +172,7 @@ fn describe_duplicates(duplicates: &Duplicates) -> String {
 fn read(context: &Context, command: &Bank, file: &Path, name: &Name) -> anyhow::Result<BankUpdate> {
     let collection = context.space(&command.collection)?;
     let snapshot = collection.snapshot();
-    let reader = load::open(file, &command.format)?;
+    let reader = load::open(file, &command.format, Some(snapshot.config().metric))?;
     let bar = context.output.progress("reading", reader.rows_total());
     let mut entries = Vec::new();
     for batch in reader {

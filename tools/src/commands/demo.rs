@@ -92,6 +92,9 @@ fn format(meta: Option<&Path>, limit: Option<u64>) -> VectorFile {
         vector_field: None,
         text_field: None,
         leave_out: Vec::new(),
+        format: None,
+        dataset: None,
+        any_distance: false,
         limit,
     }
 }
@@ -254,7 +257,7 @@ fn show_searches(context: &Context, files: &Files, collection: &Collection) -> a
     let snapshot = collection.snapshot();
     let mut shown = 0;
     let format = format(Some(&files.queries_meta), None);
-    for batch in load::open(&files.queries, &format)? {
+    for batch in load::open(&files.queries, &format, Some(snapshot.config().metric))? {
         for row in load::rows(&files.queries, batch?)? {
             let settings =
                 Settings { limit: Some(5), ranking: Ranking::corrected(SHOWN), ..Settings::default() };

@@ -1,6 +1,7 @@
 //! `dehub import`: the whole file is checked before anything of it is stored.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
+use std::hash::{DefaultHasher, Hash, Hasher};
 
 use anyhow::{Context as _, bail};
 use dehub_index::{Collection, PointAlarm};
@@ -60,32 +61,71 @@ struct Hub {
 }
 
 fn check(context: &Context, command: &Import, collection: &Collection) -> anyhow::Result<Checked> {
-    let reader = load::open(&command.file, &command.format)?;
-    let bar = context.output.progress("checking", reader.rows_total());
     let snapshot = collection.snapshot();
+    let reader = load::open(&command.file, &command.format, Some(snapshot.config().metric))?;
+    let bar = context.output.progress("checking", reader.rows_total());
     let mut checked = Checked::default();
-    let mut seen: HashMap<PointId, u64> = HashMap::new();
+    let mut prints = Vec::new();
     for batch in reader {
         for row in load::rows(&command.file, batch?)? {
             checked.rows += 1;
-            if let Err(error) = row.query(&command.file, snapshot.config()) {
-                checked.refused.push((row.number, format!("{error:#}")));
-                continue;
-            }
-            let number = row.number;
-            let id = row.into_point().id;
-            if let Some(first) = seen.insert(id.clone(), number) {
-                let file = command.file.display();
-                checked.refused.push((
-                    number,
-                    format!("{file}: row {number}, field id: wanted each id once, found {id}, which row {first} has"),
-                ));
+            match row.query(&command.file, snapshot.config()) {
+                Err(error) => checked.refused.push((row.number, format!("{error:#}"))),
+                Ok(_) => prints.extend(row.id.as_ref().map(print)),
             }
         }
         bar.set_position(checked.rows);
     }
     bar.finish_and_clear();
+    let repeated = repeated(prints);
+    if !repeated.is_empty() {
+        find_copies(context, command, &repeated, &mut checked)?;
+    }
     Ok(checked)
+}
+
+/// A hash of an id: eight bytes a row are kept, and not the ids.
+fn print(id: &PointId) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    id.hash(&mut hasher);
+    hasher.finish()
+}
+
+/// The hashes that are there twice or more.
+fn repeated(mut prints: Vec<u64>) -> HashSet<u64> {
+    prints.sort_unstable();
+    prints.windows(2).filter(|pair| pair[0] == pair[1]).map(|pair| pair[0]).collect()
+}
+
+/// Refuses rows with an id that an earlier good row has; only ids of the hashes in `repeated` can be such.
+fn find_copies(
+    context: &Context,
+    command: &Import,
+    repeated: &HashSet<u64>,
+    checked: &mut Checked,
+) -> anyhow::Result<()> {
+    let bar = context.output.progress("checking ids", Some(checked.rows));
+    let mut bad = std::mem::take(&mut checked.refused).into_iter().peekable();
+    let mut seen: HashMap<PointId, u64> = HashMap::new();
+    // The first reading has compared the metric.
+    for batch in load::open(&command.file, &command.format, None)? {
+        for Row { number, id, .. } in load::rows(&command.file, batch?)? {
+            bar.set_position(number + 1);
+            if let Some(refused) = bad.next_if(|&(row, _)| row == number) {
+                checked.refused.push(refused);
+                continue;
+            }
+            let Some(id) = id.filter(|id| repeated.contains(&print(id))) else { continue };
+            if let Some(first) = seen.insert(id.clone(), number) {
+                let file = command.file.display();
+                let found = format!("found {id}, which row {first} has");
+                let reason = format!("{file}: row {number}, field id: wanted each id once, {found}");
+                checked.refused.push((number, reason));
+            }
+        }
+    }
+    bar.finish_and_clear();
+    Ok(())
 }
 
 pub(super) fn refusal(checked: &Checked) -> String {
@@ -105,7 +145,7 @@ fn store(
 ) -> anyhow::Result<()> {
     let bar = context.output.progress("storing", Some(checked.rows));
     let mut refused = checked.refused.iter().map(|&(number, _)| number).peekable();
-    for batch in load::open(&command.file, &command.format)? {
+    for batch in load::open(&command.file, &command.format, None)? {
         let rows = load::rows(&command.file, batch?)?;
         let last = rows.last().map_or(0, |row| row.number);
         let good = rows.into_iter().filter(|row| refused.next_if_eq(&row.number).is_none());

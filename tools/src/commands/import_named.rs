@@ -5,7 +5,7 @@ use std::iter::repeat_with;
 use std::path::Path;
 
 use anyhow::{Context as _, bail};
-use dehub_format::{ReadOptions, open_fields, open_parquet};
+use dehub_format::{Format, ReadOptions, open_fields, open_parquet};
 use dehub_index::{Collection, NamedVector, Payload, PointInput, Snapshot};
 use dehub_vector::{PointId, Vector};
 use serde_json::{Map, Value};
@@ -131,20 +131,23 @@ fn open(command: &Import) -> anyhow::Result<Box<dyn Iterator<Item = anyhow::Resu
         id_field: format.id_field.clone(),
         text_field: format.text_field.clone(),
         leave_out: format.leave_out.clone(),
+        dataset: format.dataset.clone(),
         rows: format.limit.map(|limit| 0..limit),
         ..ReadOptions::default()
     };
     let vector = format.vector_field.as_deref().unwrap_or(VECTOR);
-    let extension = path.extension().map(|extension| extension.to_string_lossy().to_ascii_lowercase());
-    Ok(match extension.as_deref() {
-        Some("jsonl" | "ndjson") => Box::new(open_fields(path, options)?.map(move |batch| {
+    let found = dehub_format::format_of(path, format.format)?;
+    if found == Format::Jsonl {
+        return Ok(Box::new(open_fields(path, options)?.map(move |batch| {
             let batch = batch?;
             let (first_row, rows) = (batch.first_row, batch.rows);
             let fields =
                 Fields { first_row, rows, ids: batch.ids, payloads: batch.payloads, texts: batch.texts };
             Ok(fields.points(path, vector))
-        })),
-        Some("parquet" | "pq") => Box::new(open_parquet(path, &options)?.map(move |batch| {
+        })));
+    }
+    if found == Format::Parquet {
+        return Ok(Box::new(open_parquet(path, &options)?.map(move |batch| {
             let batch = batch?;
             if batch.vectors.is_some() {
                 bail!(
@@ -156,12 +159,12 @@ fn open(command: &Import) -> anyhow::Result<Box<dyn Iterator<Item = anyhow::Resu
             let fields =
                 Fields { first_row, rows, ids: batch.ids, payloads: batch.payloads, texts: batch.texts };
             Ok(fields.points(path, vector))
-        })),
-        Some(_) | None => bail!(
-            "{file}: wanted a .parquet, .pq, .jsonl or .ndjson file, as the vectors of `{}` have names",
-            command.collection
-        ),
-    })
+        })));
+    }
+    bail!(
+        "{file}: wanted a .parquet, .pq, .jsonl or .ndjson file, as the vectors of `{}` have names, found {found}",
+        command.collection
+    )
 }
 
 impl Fields {

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, bail};
 use clap::Args;
-use dehub_format::ReadOptions;
+use dehub_format::{Format, ReadOptions};
 use dehub_index::{BATCH_POINTS_MAX, Collection, Name, Prior, PriorInfo};
 use dehub_vector::PointId;
 use serde_json::{Map, Value, json};
@@ -101,7 +101,7 @@ fn give(
 ) -> anyhow::Result<usize> {
     let field = command.field.as_deref().unwrap_or(name.as_str());
     let bar = context.output.progress("reading", None);
-    let is_lines = file.extension().is_some_and(|it| it == "jsonl" || it == "ndjson");
+    let is_lines = dehub_format::format_of(file, command.format.format)? == Format::Jsonl;
     let values = if is_lines { lines(command, file, field)? } else { rows(command, file, field)? };
     bar.finish_and_clear();
     for values in values.chunks(BATCH_POINTS_MAX) {
@@ -112,11 +112,12 @@ fn give(
 
 /// Of a JSON lines file, which need not have vectors.
 fn lines(command: &PriorArgs, file: &Path, field: &str) -> anyhow::Result<Vec<(PointId, f32)>> {
-    let VectorFile { id_field, text_field, limit, .. } = &command.format;
+    let VectorFile { id_field, text_field, dataset, limit, .. } = &command.format;
     let options = ReadOptions {
         batch_rows: BATCH_ROWS,
         id_field: id_field.clone(),
         text_field: text_field.clone(),
+        dataset: dataset.clone(),
         rows: limit.map(|limit| 0..limit),
         ..ReadOptions::default()
     };
@@ -138,7 +139,7 @@ fn lines(command: &PriorArgs, file: &Path, field: &str) -> anyhow::Result<Vec<(P
 /// Of a file with vectors, which are passed over.
 fn rows(command: &PriorArgs, file: &Path, field: &str) -> anyhow::Result<Vec<(PointId, f32)>> {
     let mut values = Vec::new();
-    for batch in load::open(file, &command.format)? {
+    for batch in load::open(file, &command.format, None)? {
         for row in load::rows(file, batch?)? {
             let payload = row.payload.as_ref().map(|payload| serde_json::from_str(payload.as_json()));
             let payload: Option<Map<String, Value>> = payload.transpose()?;

@@ -10,7 +10,7 @@ use dehub_query::{
     Bound, Condition, Explanation, Filter, Hit, Query, Ranking, Response, Search, Settings, Source,
     Staleness, explain_within, run_within,
 };
-use dehub_vector::PointId;
+use dehub_vector::{Metric, PointId};
 use serde_json::{Map, Value, json};
 
 use super::{Context, Outcome};
@@ -25,7 +25,7 @@ const TEXT_CHARS_MAX: usize = 60;
 pub(crate) fn run(context: &Context, command: &cli::Search) -> anyhow::Result<Outcome> {
     let collection = context.space(&command.collection)?;
     let snapshot = collection.snapshot();
-    let query = Query { source: source(command)?, settings: settings(command)? };
+    let query = Query { source: source(command, snapshot.config().metric)?, settings: settings(command)? };
     if query.settings.ranking == Ranking::Raw && (command.alpha - 1.0).abs() > 0.0 {
         bail!("--alpha has no meaning without a correction to weigh");
     }
@@ -44,7 +44,7 @@ pub(crate) fn run(context: &Context, command: &cli::Search) -> anyhow::Result<Ou
     Ok(Outcome::Done)
 }
 
-fn source(command: &cli::Search) -> anyhow::Result<Source> {
+fn source(command: &cli::Search, metric: Metric) -> anyhow::Result<Source> {
     match (&command.vector, &command.id, &command.queries) {
         (Some(vector), _, _) => {
             let numbers: Vec<f64> = serde_json::from_str(vector)
@@ -65,7 +65,7 @@ fn source(command: &cli::Search) -> anyhow::Result<Source> {
         (None, Some(id), _) => Ok(Source::Point(PointId::parse(id)?)),
         (None, None, Some(file)) => {
             let mut rows = 0;
-            for batch in load::open_plain(file)? {
+            for batch in load::open_plain(file, metric)? {
                 let batch = load::rows(file, batch?)?;
                 rows += batch.len();
                 if let Some(row) = batch.into_iter().find(|row| row.number == command.row) {

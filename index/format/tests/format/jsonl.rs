@@ -148,11 +148,11 @@ fn nothing_comes_after_an_error() {
 }
 
 #[test]
-fn metadata_beside_anything_but_npy_is_refused() {
+fn metadata_beside_a_file_with_fields_of_its_own_is_refused() {
     let folder = Folder::new();
     let path = folder.write("a.jsonl", "{\"vector\": [1]}\n");
     let options = ReadOptions { metadata: Some(path.clone()), ..ReadOptions::default() };
-    assert!(message(&path, options).contains("a metadata file goes with a .npy file only"));
+    assert!(message(&path, options).contains("a metadata file goes with a file that is all vectors"));
 }
 
 #[test]

@@ -5,5 +5,8 @@ mod damage;
 mod files;
 mod jsonl;
 mod made;
+mod matrices;
+mod mutations;
 mod npy;
 mod parquet;
+mod writers;
