@@ -107,7 +107,7 @@ pub fn evaluate_filtered(
     })
 }
 
-fn check(scope: &Scope, queries: &[LabelledQuery], qrels: &Qrels) -> Result<(), QueryError> {
+pub(crate) fn check(scope: &Scope, queries: &[LabelledQuery], qrels: &Qrels) -> Result<(), QueryError> {
     if scope.is_empty() {
         return Err(QueryError::NoPoints);
     }
@@ -149,15 +149,15 @@ pub(crate) fn query_values(
 }
 
 /// The rows and gains of each query's relevant points.
-struct Truth {
-    rows: Vec<Vec<u32>>,
-    gains: Vec<Vec<u32>>,
-    missing_gains: Vec<Vec<u32>>,
-    not_in_gallery: Vec<String>,
+pub(crate) struct Truth {
+    pub(crate) rows: Vec<Vec<u32>>,
+    pub(crate) gains: Vec<Vec<u32>>,
+    pub(crate) missing_gains: Vec<Vec<u32>>,
+    pub(crate) not_in_gallery: Vec<String>,
 }
 
 impl Truth {
-    fn find(
+    pub(crate) fn find(
         snapshot: &Snapshot,
         scope: &Scope,
         queries: &[LabelledQuery],
@@ -200,13 +200,15 @@ fn find_document(snapshot: &Snapshot, document: &str) -> Result<Option<u32>, Que
 
 /// What one ranking did with every query.
 #[derive(Default)]
-struct Tally {
-    ranks: Vec<Vec<u32>>,
-    lists: Vec<Vec<u32>>,
-    gates: Vec<bool>,
+pub(crate) struct Tally {
+    pub(crate) ranks: Vec<Vec<u32>>,
+    pub(crate) lists: Vec<Vec<u32>>,
+    pub(crate) gates: Vec<bool>,
+    /// Which variant each query was ranked by; `None` where by none.
+    pub(crate) variants: Vec<Option<usize>>,
 }
 
-fn rank_all(
+pub(crate) fn rank_all(
     (snapshot, scope): (&Snapshot, &Scope),
     queries: &[LabelledQuery],
     truth: &Truth,
@@ -229,6 +231,7 @@ impl Tally {
         self.ranks.push(ranked.ranks);
         self.lists.push(ranked.best.into_iter().map(|candidate| candidate.row).collect());
         self.gates.extend(ranked.gate_open);
+        self.variants.push(ranked.variant);
     }
 
     /// What the judged queries found, in their order.

@@ -1,6 +1,7 @@
 //! The command line: every command, option and default.
 
 mod bench;
+mod eval;
 mod serving;
 
 use std::path::PathBuf;
@@ -10,8 +11,10 @@ use clap::{ArgGroup, Args, Parser, Subcommand, ValueEnum};
 
 use dehub_backup::BackupId;
 use dehub_index::{Durability, Quantization};
+use serde::{Deserialize, Serialize};
 
 pub(crate) use self::bench::{Arrivals, Bench};
+pub(crate) use self::eval::{Eval, TableForm};
 pub(crate) use self::serving::{KeyArgs, KeyCommand, NewKey, Observe, Ping, Role, Serve};
 use crate::commands::live::seconds;
 use crate::commands::prior::{PriorArgs, weight};
@@ -203,7 +206,7 @@ pub(crate) struct Freeze {
 }
 
 /// A file of vectors, and how to read it.
-#[derive(Debug, Args)]
+#[derive(Debug, Clone, PartialEq, std::default::Default, Args, Serialize, Deserialize)]
 pub(crate) struct VectorFile {
     /// A .jsonl file that goes with a .npy: line i has the id, text and payload of row i.
     #[arg(long, value_name = "FILE")]
@@ -569,26 +572,6 @@ pub(crate) struct Hubs {
     /// of one source if their ids are equal up to SEP. With --explain, its share in that point's bias too.
     #[arg(long, value_name = "SEP", conflicts_with_all = ["queries", "bank"])]
     pub sources: Option<String>,
-}
-
-#[derive(Debug, Args)]
-pub(crate) struct Eval {
-    /// The collection.
-    pub collection: String,
-    /// The judged queries; their ids come from the file or from --meta.
-    #[arg(long, value_name = "FILE")]
-    pub queries: PathBuf,
-    #[command(flatten)]
-    pub format: VectorFile,
-    /// Judgements in TREC form: query, 0, point, relevance.
-    #[arg(long, value_name = "FILE")]
-    pub qrels: PathBuf,
-    /// A correction to measure beside raw [default: all]; may be repeated.
-    #[arg(long, value_name = "NAME")]
-    pub correction: Vec<String>,
-    /// A measure: R@k, MdR, MnR, MRR@k, nDCG@k or AUC [default: the usual ones]; may be repeated.
-    #[arg(long, value_name = "MEASURE")]
-    pub measure: Vec<String>,
 }
 
 #[derive(Debug, Args)]
