@@ -17,7 +17,8 @@ const ROUNDS: u32 = 1000;
 pub(crate) struct Eval {
     /// The collection. Or give vectors by --gallery, or similarities by --similarities: nothing is stored.
     pub collection: Option<String>,
-    /// The judged queries; their ids come from the file or from --meta, else they are row numbers, from 0.
+    /// The judged queries; their ids come from the file or from --meta. Without a collection and without ids they are
+    /// row numbers, from 0.
     #[arg(long, value_name = "FILE", required_unless_present_any = ["similarities", "from"])]
     #[arg(conflicts_with = "similarities")]
     pub queries: Option<PathBuf>,
