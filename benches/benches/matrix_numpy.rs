@@ -32,7 +32,8 @@ fn main() -> Outcome<()> {
     let points = random.cone(SIZE, DIM);
     let noise = random.cone(SIZE, DIM);
     // A query lies between its point and something else, so that it often finds it, but not always.
-    let queries = points.iter().zip(&noise).map(|(point, noise)| mixed(point, noise)).collect::<Outcome<Vec<_>>>()?;
+    let queries =
+        points.iter().zip(&noise).map(|(point, noise)| mixed(point, noise)).collect::<Outcome<Vec<_>>>()?;
     let (test, bank) = (Matrix::of(&queries, &points), Matrix::of(&random.cone(SIZE, DIM), &points));
     println!("{METHOD} on {SIZE} x {SIZE} with a bank of {SIZE}, {} threads", rayon::current_num_threads());
     let peer = Numpy::start(folder.path(), &test, &bank)?;

@@ -269,9 +269,10 @@ pub fn bank_order(entries: usize, seed: u64, draw: usize) -> Vec<u32> {
 
 /// The mean of some numbers and their standard deviation over draws (n − 1; 0 for one).
 pub fn spread(values: &[f64]) -> Option<(f64, f64)> {
-    let number = count(values.len());
-    let mean = values.iter().sum::<f64>() / number;
+    let (number, &first) = (count(values.len()), values.first()?);
+    // From the first, so that equal numbers have exactly that mean.
+    let mean = first + values.iter().map(|value| value - first).sum::<f64>() / number;
     let squares: f64 = values.iter().map(|value| (value - mean).powi(2)).sum();
     let deviation = if values.len() > 1 { (squares / (number - 1.0)).sqrt() } else { 0.0 };
-    (!values.is_empty()).then_some((mean, deviation))
+    Some((mean, deviation))
 }

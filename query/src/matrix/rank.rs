@@ -127,10 +127,9 @@ fn best_of(scores: &[f32], limit: usize) -> Vec<u32> {
 fn rank_of(scores: &[f32], target: u32) -> u32 {
     let own = scores[target as usize];
     let (before, after) = scores.split_at(target as usize);
-    let count = |scores: &[f32], is_better: &dyn Fn(f32) -> bool| -> u32 {
-        scores.iter().map(|&score| u32::from(is_better(score))).sum()
-    };
-    1 + count(before, &|score| score >= own) + count(after, &|score| score > own)
+    let before: u32 = before.iter().map(|&score| u32::from(score >= own)).sum();
+    let after: u32 = after.iter().map(|&score| u32::from(score > own)).sum();
+    1 + before + after
 }
 
 /// A correction made ready: what each way of being open subtracts and multiplies by.

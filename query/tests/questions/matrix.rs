@@ -190,41 +190,42 @@ fn vectors(seed: u64, count: usize, metric: Metric) -> Chunked {
     rows
 }
 
+/// Every method that needs no more than similarities.
+const METHODS: [&str; 13] = [
+    "IS(beta=5)",
+    "DIS(beta=5,k=2)",
+    "DualIS(b1=5,b2=3)",
+    "DualDIS(b1=5,b2=3,k=1)",
+    "CSLS(k=10)",
+    "NNN(alpha=.75,k=16,floor=.1,shrink=.2)",
+    "SN(tau=.5,n=4)",
+    "GC(k=40)",
+    "LS(k=5)",
+    "NICDM(k=5)",
+    "ZScore",
+    "RatioMargin(k=4)",
+    "DualSoftmax(beta=5)",
+];
+
+/// 60 queries, numbered from 0.
+fn asked_of(metric: Metric) -> Vec<LabelledQuery> {
+    let rows = vectors(8, 60, metric);
+    let query = |row: usize| LabelledQuery { id: format!("{row}"), vector: Vector::stored(rows.row(row)) };
+    (0..60).map(query).collect()
+}
+
 #[test]
 fn vectors_in_no_collection_are_ranked_as_those_of_one() {
     for metric in [Metric::Cosine, Metric::Dot, Metric::Euclidean] {
         let bed = Bed::random(metric, false);
-        let labels = [
-            "IS(beta=5)",
-            "DIS(beta=5,k=2)",
-            "DualIS(b1=5,b2=3)",
-            "DualDIS(b1=5,b2=3,k=1)",
-            "CSLS(k=10)",
-            "NNN(alpha=.75,k=16,floor=.1,shrink=.2)",
-            "SN(tau=.5,n=4)",
-            "GC(k=40)",
-            "LS(k=5)",
-            "NICDM(k=5)",
-            "ZScore",
-            "RatioMargin(k=4)",
-            "DualSoftmax(beta=5)",
-        ];
-        let labels = labels.into_iter().filter(|label| method(label).refuses(metric).is_none());
+        let labels = METHODS.into_iter().filter(|label| method(label).refuses(metric).is_none());
         let input = |label: &&str| FitInput {
             name: name("x"),
             method: method(label),
             query_bank: Some(name("q")),
             gallery_bank: Some(name("g")),
         };
-        let dim = Dim::new(8).expect("in range");
-        let queries: Vec<LabelledQuery> = numbers(8, 60 * 8)
-            .chunks_exact(8)
-            .zip(0..)
-            .map(|(numbers, place)| LabelledQuery {
-                id: format!("{place}"),
-                vector: Vector::new(numbers, dim, metric).expect("not zero"),
-            })
-            .collect();
+        let queries = asked_of(metric);
         let judged: String = (0..60).map(|place| format!("{place} 0 {} 1\n", place * 4)).collect();
         let qrels = Qrels::parse("qrels", &judged).expect("well formed");
         let (points, asked, entries) =

@@ -57,13 +57,11 @@ fn vectors_in_files_are_measured_as_those_of_a_collection_and_a_grid_leaves_noth
     let (gallery, bank) = (testdata("wordnet/gallery.npy"), testdata("wordnet/queries_bank.npy"));
     let gallery_meta = testdata("wordnet/gallery.jsonl");
     let files = ["eval", "--gallery", &gallery, "--gallery-meta", &gallery_meta, "--bank", &bank];
-    let found = dehub.json(&[&files, &["--gallery-bank", &gallery], &asked[..], &GRID].concat());
+    let found = dehub.json(&[&files[..], &["--gallery-bank", &gallery], &asked[..], &GRID].concat());
     assert_same_measures(&found, &served, 1e-12);
-    for (found, served) in [(&found, &served)] {
-        assert_eq!(found["rows"][1]["hubs"], served["rows"][1]["hubs"]);
-        assert!(found["rows"][0]["hubs"][0]["text"].is_string());
-        assert_eq!(found["rows"][0]["hubness"][2]["lorenz"], served["rows"][0]["hubness"][2]["lorenz"]);
-    }
+    assert_eq!(found["rows"][1]["hubs"], served["rows"][1]["hubs"]);
+    assert!(found["rows"][0]["hubs"][0]["text"].is_string());
+    assert_eq!(found["rows"][0]["hubness"][2], served["rows"][0]["hubness"][2]);
     let interval = &found["rows"][1]["intervals"]["R@1"];
     let (low, high) = (interval["low"].as_f64().expect("low"), interval["high"].as_f64().expect("high"));
     let value = found["rows"][1]["measures"]["R@1"].as_f64().expect("R@1");
