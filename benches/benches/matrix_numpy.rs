@@ -19,9 +19,11 @@ use dehub_query::{
 use dehub_vector::{Metric, Rows, Vector, dot};
 use rayon::prelude::*;
 
-const ROUNDS: usize = 5;
+const ROUNDS: usize = 3;
 const SIZE: usize = 10_000;
 const DIM: usize = 64;
+/// How much of its point is in a query.
+const SIGNAL: f32 = 0.4;
 const METHOD: &str = "DIS(beta=20,k=1)";
 
 type Outcome<T> = Result<T, Box<dyn Error>>;

@@ -117,7 +117,7 @@ pub(crate) enum Command {
     /// Show which points are hubs, and what corrections do about it.
     Hubs(Hubs),
     /// Measure raw and corrected retrieval against judgements.
-    Eval(Eval),
+    Eval(Box<Eval>),
     /// Measure recall beside speed, raw and corrected, or how a running server bears a load.
     Bench(Bench),
     /// Choose a correction, or none, by what each does to recent or judged queries.

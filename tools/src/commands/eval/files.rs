@@ -241,11 +241,11 @@ impl Similarities for Turned<'_> {
     }
 
     fn rows(&self) -> usize {
-        self.file.columns
+        self.file.shape()[1]
     }
 
     fn columns(&self) -> usize {
-        self.file.rows
+        self.file.shape()[0]
     }
 
     fn read(&self, rows: &[u32], out: &mut [f32]) -> Result<(), SourceError> {

@@ -175,7 +175,7 @@ fn line(method: &str, cells: &[Cell], mark: Mark) -> Vec<String> {
 fn head(names: &[&str], directions: usize) -> Vec<String> {
     let arrow = |name: &str| format!("{name} {}", if is_rank(name) { "↓" } else { "↑" });
     let column = |direction: usize, name: &str| match (directions, direction) {
-        (1, _) => format!("{}", arrow(name)),
+        (1, _) => arrow(name),
         (_, 0) => format!("q→p {}", arrow(name)),
         _ => format!("p→q {}", arrow(name)),
     };
