@@ -107,8 +107,8 @@ bench: setup ## run the criterion benches (ARGS=... for criterion)
 PEERS := $(CACHE)/dehub/peers
 
 .PHONY: bench-numpy
-bench-numpy: setup $(PEERS)/numpy ## time fitting beside numpy, which is installed into the cache directory
-	DEHUB_PYTHON=$(PEERS)/bin/python cargo bench --locked --workspace --bench fit_numpy
+bench-numpy: setup $(PEERS)/numpy ## time fitting and evaluating beside numpy, installed into the cache directory
+	DEHUB_PYTHON=$(PEERS)/bin/python cargo bench --locked --workspace --bench fit_numpy --bench matrix_numpy
 
 .PHONY: bench-peers
 bench-peers: setup $(PEERS)/libraries ## search beside other libraries, installed into the cache directory (ARGS=...)

@@ -91,7 +91,7 @@ fn make(file: &Path, rows: u64, dim: usize) -> Outcome<()> {
 
 /// Runs `dehub` of this build: its seconds, and the most MiB of memory it had.
 fn run(folder: &Path, arguments: &[&str]) -> Outcome<(f64, f64)> {
-    let mut command = Command::new(program()?);
+    let mut command = Command::new(program().map_err(|error| error.to_string())?);
     command.args(["--quiet", "--data-dir"]).arg(folder.join("data")).args(arguments);
     let start = Instant::now();
     let mut child = command.stdin(Stdio::null()).spawn()?;

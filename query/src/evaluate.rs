@@ -107,7 +107,7 @@ pub fn evaluate_filtered(
     })
 }
 
-fn check(scope: &Scope, queries: &[LabelledQuery], qrels: &Qrels) -> Result<(), QueryError> {
+pub(crate) fn check(scope: &Scope, queries: &[LabelledQuery], qrels: &Qrels) -> Result<(), QueryError> {
     if scope.is_empty() {
         return Err(QueryError::NoPoints);
     }
@@ -149,23 +149,27 @@ pub(crate) fn query_values(
 }
 
 /// The rows and relevances of each query's judged points.
-struct Truth {
-    rows: Vec<Vec<u32>>,
-    queries: Vec<QueryTruth>,
-    not_in_gallery: Vec<String>,
+pub(crate) struct Truth {
+    pub(crate) rows: Vec<Vec<u32>>,
+    pub(crate) queries: Vec<QueryTruth>,
+    pub(crate) not_in_gallery: Vec<String>,
 }
 
 /// The relevances of a query's judged points: of those relevant, whose rows come first, and of the others.
-#[derive(Default)]
-struct QueryTruth {
-    gains: Vec<u32>,
-    missing_gains: Vec<u32>,
-    not_relevant: Vec<i32>,
-    missing_not_relevant: Vec<i32>,
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct QueryTruth {
+    /// The gains of relevant points.
+    pub gains: Vec<u32>,
+    /// The gains of relevant points that are not ranked, and count as never found.
+    pub missing_gains: Vec<u32>,
+    /// The relevances of points judged not relevant, where measures look at them.
+    pub not_relevant: Vec<i32>,
+    /// Those of such points that are not ranked.
+    pub missing_not_relevant: Vec<i32>,
 }
 
 impl Truth {
-    fn find(
+    pub(crate) fn find(
         snapshot: &Snapshot,
         scope: &Scope,
         queries: &[LabelledQuery],
@@ -210,8 +214,8 @@ impl Truth {
 }
 
 impl QueryTruth {
-    /// From the rank of each row.
-    fn ranks(&self, ranks: &[u32], gallery: u32) -> Ranks {
+    /// From the rank of each point.
+    pub(crate) fn ranks(&self, ranks: &[u32], gallery: u32) -> Ranks {
         let (relevant, others) = ranks.split_at(self.gains.len());
         let found = relevant.iter().copied().zip(self.gains.iter().copied()).collect();
         let others = others.iter().copied().zip(self.not_relevant.iter().copied()).collect();
@@ -236,13 +240,15 @@ fn find_document(snapshot: &Snapshot, document: &str) -> Result<Option<u32>, Que
 
 /// What one ranking did with every query.
 #[derive(Default)]
-struct Tally {
-    ranks: Vec<Vec<u32>>,
-    lists: Vec<Vec<u32>>,
-    gates: Vec<bool>,
+pub(crate) struct Tally {
+    pub(crate) ranks: Vec<Vec<u32>>,
+    pub(crate) lists: Vec<Vec<u32>>,
+    pub(crate) gates: Vec<bool>,
+    /// Which variant each query was ranked by; `None` where by none.
+    pub(crate) variants: Vec<Option<usize>>,
 }
 
-fn rank_all(
+pub(crate) fn rank_all(
     (snapshot, scope): (&Snapshot, &Scope),
     queries: &[LabelledQuery],
     truth: &Truth,
@@ -265,6 +271,7 @@ impl Tally {
         self.ranks.push(ranked.ranks);
         self.lists.push(ranked.best.into_iter().map(|candidate| candidate.row).collect());
         self.gates.extend(ranked.gate_open);
+        self.variants.push(ranked.variant);
     }
 
     /// What the judged queries found, in their order.

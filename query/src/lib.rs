@@ -14,6 +14,9 @@ mod exposure;
 mod filter;
 mod hubness;
 mod influence;
+mod judged;
+mod matrix;
+mod outcome;
 mod plan;
 mod query;
 mod ranking;
@@ -27,7 +30,7 @@ mod values;
 pub use calibrate::{CalibrateError, calibrate_if_due};
 pub use drift::{DRIFT_SAMPLE_MIN, Drift, Likeness, drift};
 pub use error::QueryError;
-pub use evaluate::{EvalRow, Evaluation, LabelledQuery, evaluate, evaluate_filtered};
+pub use evaluate::{EvalRow, Evaluation, LabelledQuery, QueryTruth, evaluate, evaluate_filtered};
 pub use execute::{Hit, Response, run, run_within};
 pub use explain::{Explanation, explain, explain_within};
 pub use exposure::{Exposure, ExposureStep, Reach, exposure};
@@ -37,6 +40,14 @@ pub use filter::{
 };
 pub use hubness::{Comparison, HubnessRow, compare, hubness};
 pub use influence::{Influence, PointBias, influences, leaks, point_biases};
+pub use judged::{Judged, JudgedOptions, rank_judged};
+pub use matrix::{
+    MatrixBank, MatrixBanks, MatrixCorrection, MatrixError, MatrixQuestion, NestedSizes, Similarities,
+    SourceError, VectorSimilarities, fit_matrix, fit_nested, rank_matrix,
+};
+pub use outcome::{
+    Measured, Pooled, Ranked, Relevant, Roc, bank_order, lorenz, measured, roc, spread, values,
+};
 pub use plan::{Engine, Plan, Stage, plan};
 pub use query::{
     BATCH_QUERIES_MAX, LIMIT_DEFAULT, LIMIT_MAX, PRIOR_WEIGHT_MAX, Query, RECALL_DEFAULT, Ranking, Search,
@@ -54,8 +65,7 @@ pub use tune::{
     TuneMethods, TuneOptions, TuneReport, TuneRow, Verdict, auto_methods, choose, score_deviation, tune,
     tune_by_pairs, tune_methods,
 };
-
 pub use values::{FacetCount, OrderBy, OrderValue, Page, facets, ordered, page};
 
-pub use dehub_eval::{Measure, MeasureError, Qrels};
+pub use dehub_eval::{Measure, MeasureError, Qrels, Ranks};
 pub use dehub_normalize::{BankKind, Method, MethodError, MethodInput, Occurrence};

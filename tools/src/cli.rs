@@ -1,6 +1,7 @@
 //! The command line: every command, option and default.
 
 mod bench;
+mod eval;
 mod measuring;
 mod serving;
 mod vectors;
@@ -14,6 +15,7 @@ use dehub_backup::BackupId;
 use dehub_index::{Durability, Quantization};
 
 pub(crate) use self::bench::{Arrivals, Bench};
+pub(crate) use self::eval::{Eval, TableForm};
 pub(crate) use self::measuring::{MeasureArgs, TableName, TestName};
 pub(crate) use self::serving::{KeyArgs, KeyCommand, NewKey, Observe, Ping, Role, Serve};
 pub(crate) use self::vectors::VectorFile;
@@ -119,7 +121,7 @@ pub(crate) enum Command {
     /// Show which points are hubs, and what corrections do about it.
     Hubs(Hubs),
     /// Measure raw and corrected retrieval against judgements.
-    Eval(Eval),
+    Eval(Box<Eval>),
     /// Measure recall beside speed, raw and corrected, or how a running server bears a load.
     Bench(Bench),
     /// Measure runs, which are files of answers, against judgements and each other, without any collection.
@@ -553,27 +555,6 @@ pub(crate) struct Hubs {
     /// of one source if their ids are equal up to SEP. With --explain, its share in that point's bias too.
     #[arg(long, value_name = "SEP", conflicts_with_all = ["queries", "bank"])]
     pub sources: Option<String>,
-}
-
-#[derive(Debug, Args)]
-pub(crate) struct Eval {
-    /// The collection.
-    pub collection: String,
-    /// The judged queries; their ids come from the file or from --meta.
-    #[arg(long, value_name = "FILE")]
-    pub queries: PathBuf,
-    #[command(flatten)]
-    pub format: VectorFile,
-    /// Judgements in TREC form: query, 0, point, relevance.
-    #[arg(long, value_name = "FILE")]
-    pub qrels: PathBuf,
-    /// A correction to measure beside raw [default: all]; may be repeated.
-    #[arg(long, value_name = "NAME")]
-    pub correction: Vec<String>,
-    /// A measure: R@k, Success@k, MdR, RR@k, nDCG@k, AP, AUC or another of docs/measures.md [default: the usual ones];
-    /// may be repeated.
-    #[arg(long, value_name = "MEASURE")]
-    pub measure: Vec<String>,
 }
 
 #[derive(Debug, Args)]

@@ -7,7 +7,7 @@ use std::path::Path;
 
 use anyhow::{Context, bail};
 use dehub_eval::{Qrels, Run};
-use dehub_format::{ScoredRow, is_parquet, read_scored_rows};
+use dehub_format::{ScoredRow, is_parquet, open_unpacked, read_scored_rows};
 
 /// Reads a run of whatever form.
 pub(crate) fn run(file: &Path) -> anyhow::Result<Run> {
@@ -47,7 +47,7 @@ pub(crate) fn qrels(file: &Path) -> anyhow::Result<Qrels> {
 pub(crate) fn document_ids(file: &Path) -> anyhow::Result<HashSet<String>> {
     let named = || file.display().to_string();
     let mut ids = HashSet::new();
-    for line in BufReader::new(File::open(file).with_context(named)?).lines() {
+    for line in BufReader::new(open_unpacked(file)?).lines() {
         let line = line.with_context(named)?;
         let id = line.trim_start_matches('\u{feff}').trim();
         if !id.is_empty() {
@@ -60,10 +60,10 @@ pub(crate) fn document_ids(file: &Path) -> anyhow::Result<HashSet<String>> {
     Ok(ids)
 }
 
-/// The bytes of a file of text; nothing for one of Parquet.
+/// The bytes of a file of text, which may be compressed; nothing for one of Parquet.
 fn open(file: &Path) -> anyhow::Result<Option<Box<dyn Read>>> {
     let named = || file.display().to_string();
-    let mut input = BufReader::new(File::open(file).with_context(named)?);
+    let mut input = BufReader::new(open_unpacked(file)?);
     let is_parquet = is_parquet(input.fill_buf().with_context(named)?);
     Ok(if is_parquet { None } else { Some(Box::new(input)) })
 }

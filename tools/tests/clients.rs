@@ -15,11 +15,6 @@ use std::process::{Child, Command, Stdio};
 
 use serde_json::Value;
 
-use python::python;
-
-#[path = "clients/python.rs"]
-mod python;
-
 /// The sections of `compare.py` that the server passes.
 const SECTIONS: &[&str] = &[
     "connecting",

@@ -2,13 +2,12 @@
 //!
 //! What is compared is in `measures/compare.py`; docs/measures.md lists where the tools differ by definition.
 
+mod python;
+
 use std::path::Path;
 use std::process::Command;
 
-use python::python;
-
-#[path = "clients/python.rs"]
-mod python;
+use python::interpreter;
 
 /// Pairs of a run and judgements.
 const PAIRS: &str = "200";
@@ -17,7 +16,7 @@ const PAIRS: &str = "200";
 fn compare(section: &str) -> String {
     let folder = tempfile::tempdir().expect("a folder");
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/measures/compare.py");
-    let mut command = Command::new(python());
+    let mut command = Command::new(interpreter());
     // A cache of bytecode would be left among the sources.
     command.arg("-B").arg(script).arg(section).arg(env!("CARGO_BIN_EXE_dehub")).arg(folder.path()).arg(PAIRS);
     // ranx would compile for minutes what runs for seconds.

@@ -4,10 +4,13 @@ use std::fmt;
 use std::path::Path;
 use std::str::FromStr;
 
+use serde::{Deserialize, Serialize};
+
 use crate::numbers::NumberType;
 
 /// How the rows of a file are written.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(into = "String", try_from = "String")]
 #[non_exhaustive]
 pub enum Format {
     /// One numpy array.
@@ -126,6 +129,20 @@ impl fmt::Display for Format {
 #[error("wanted a format ({}), found {found}", FORMATS.map(|(format, _)| format.to_string()).join(", "))]
 pub struct UnknownFormat {
     found: String,
+}
+
+impl From<Format> for String {
+    fn from(format: Format) -> String {
+        format.to_string()
+    }
+}
+
+impl TryFrom<String> for Format {
+    type Error = UnknownFormat;
+
+    fn try_from(name: String) -> Result<Format, UnknownFormat> {
+        name.parse()
+    }
 }
 
 impl FromStr for Format {

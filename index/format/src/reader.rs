@@ -85,6 +85,14 @@ pub fn open_bytes(name: &Path, bytes: Vec<u8>, options: ReadOptions) -> Result<R
     read(&Input::memory(name, bytes), options)
 }
 
+/// The bytes of a file of whatever kind, unpacked as they are read; `-` stands for standard input.
+///
+/// # Errors
+/// A file that cannot be opened. One that is packed badly ends the reading.
+pub fn open_unpacked(path: &Path) -> Result<Box<dyn Read + Send>, FormatError> {
+    Input::open(path)?.stream()
+}
+
 /// How a file is written: as `asked`, or as its name or its first bytes say.
 pub fn format_of(path: &Path, asked: Option<Format>) -> Result<Format, FormatError> {
     match asked {

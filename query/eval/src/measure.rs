@@ -216,6 +216,11 @@ impl Measure {
         matches!(self.kind, Kind::MedianRank | Kind::MeanRank)
     }
 
+    /// Whether it is the median over queries, where others are means.
+    pub const fn is_median(&self) -> bool {
+        matches!(self.kind, Kind::MedianRank)
+    }
+
     /// The measures of the default table: `R@1 R@5 R@10 MdR RR@10 nDCG@10 AUC`.
     pub fn default_table() -> [Measure; 7] {
         const ONE: NonZeroU32 = NonZeroU32::MIN;

@@ -8,7 +8,7 @@ mod error;
 mod evidence;
 mod methods;
 mod pairs;
-mod resample;
+pub(crate) mod resample;
 mod verdict;
 
 use std::num::NonZeroU32;

@@ -30,7 +30,7 @@ impl Estimate {
 }
 
 /// Between the two nearest of sorted numbers, of which there is at least one.
-fn quantile(sorted: &[f64], part: f64) -> f64 {
+pub(crate) fn quantile(sorted: &[f64], part: f64) -> f64 {
     let place = part * count(sorted.len() - 1);
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "within the slice")]
     let below = place.floor() as usize;
@@ -39,16 +39,16 @@ fn quantile(sorted: &[f64], part: f64) -> f64 {
 }
 
 #[expect(clippy::cast_precision_loss, reason = "counts of points, queries and rounds are far below 2^53")]
-pub(super) fn count(number: usize) -> f64 {
+pub(crate) fn count(number: usize) -> f64 {
     number as f64
 }
 
 /// Whole numbers from a seed (SplitMix64, Steele et al. 2014).
-pub(super) struct Draws(u64);
+pub(crate) struct Draws(u64);
 
 impl Draws {
     /// The draws of one round of one use; uses and rounds do not share draws.
-    pub(super) fn new(seed: u64, usage: u64, round: usize) -> Draws {
+    pub(crate) fn new(seed: u64, usage: u64, round: usize) -> Draws {
         let mut draws = Draws(seed);
         let mixed = draws.next() ^ usage.rotate_left(32) ^ round as u64;
         Draws(mixed)
@@ -62,13 +62,13 @@ impl Draws {
     }
 
     /// A number below `bound`, which is above 0.
-    pub(super) fn below(&mut self, bound: usize) -> usize {
+    pub(crate) fn below(&mut self, bound: usize) -> usize {
         // The high half of the product; the bias is below bound/2^64.
         ((u128::from(self.next()) * bound as u128) >> 64) as usize
     }
 
     /// Moves a random `taken` of the numbers to the front, in random order.
-    pub(super) fn shuffle(&mut self, numbers: &mut [u32], taken: usize) {
+    pub(crate) fn shuffle(&mut self, numbers: &mut [u32], taken: usize) {
         for place in 0..taken {
             let other = place + self.below(numbers.len() - place);
             numbers.swap(place, other);

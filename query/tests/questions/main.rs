@@ -5,6 +5,7 @@ mod calibrations;
 mod drift;
 mod filters;
 mod laws;
+mod matrix;
 mod measures;
 mod pairs;
 mod payloads;

@@ -4,9 +4,10 @@ use std::path::PathBuf;
 
 use clap::Args;
 use dehub_format::Format;
+use serde::{Deserialize, Serialize};
 
 /// A file of vectors, and how to read it.
-#[derive(Debug, Args)]
+#[derive(Debug, Clone, PartialEq, Default, Args, Serialize, Deserialize)]
 pub(crate) struct VectorFile {
     /// How the file is written, whatever its name: npy, npz, fvecs, ivecs, bvecs, fbin, ibin, u8bin, i8bin, parquet,
     /// arrow, hdf5, jsonl or safetensors [default: by its ending, after .gz or .zst; without one by its first bytes].

@@ -50,7 +50,7 @@ pub(crate) fn note_several(context: &Context, measures: &[Measure], has_several:
     if has_several && measures.iter().any(is_recall) {
         context.output.note(
             "some queries have more than one relevant document: R@k is the share of them that is found; papers on \
-             cross-modal retrieval mean Success@k by it, which --table cross-modal prints",
+             cross-modal retrieval mean Success@k by it, which --table prints",
         );
     }
 }

@@ -241,12 +241,11 @@ fn evaluate(context: &Context, files: &Files) -> anyhow::Result<()> {
     let meta = files.queries_meta.display();
     context.output.line(format!("$ dehub eval wordnet --queries {queries} --meta {meta} --qrels {qrels}"))?;
     let command = cli::Eval {
-        collection: COLLECTION.to_owned(),
-        queries: files.queries.clone(),
+        collection: Some(COLLECTION.to_owned()),
+        queries: Some(files.queries.clone()),
         format: format(Some(&files.queries_meta), None),
-        qrels: files.qrels.clone(),
-        correction: Vec::new(),
-        measure: Vec::new(),
+        qrels: Some(files.qrels.clone()),
+        ..cli::Eval::default()
     };
     eval::run(context, &command)?;
     Ok(context.output.line("")?)

@@ -6,6 +6,7 @@ mod banks;
 mod bench;
 mod choices;
 mod compat;
+mod evaluating;
 mod expected;
 mod filters;
 mod fitting;
