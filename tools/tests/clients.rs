@@ -40,6 +40,7 @@ const SECTIONS: &[&str] = &[
     "empty",
     "batches",
     "groups",
+    "migrating",
     "fusion",
     "recommending",
     "discovering",
