@@ -1,14 +1,18 @@
 //! A folder as one file, and back: a tar of plain files and folders.
 //!
 //! What is unpacked comes from outside. Whatever is no plain file or folder, has a path that leads elsewhere, a name
-//! twice, or more bytes than there are in the archive, is refused before it is written.
+//! twice, or more bytes than there are in the archive, is refused before it is written. The last file has the checksums
+//! of all others, so that no byte of them differs from what was packed, and none is missing or new.
 
 use std::collections::BTreeSet;
 use std::fs::{self, File};
 use std::io::{self, Read, Write};
 use std::path::{Component, Path, PathBuf};
 
+use ring::digest::{Context, SHA256};
 use tar::{Archive, Builder, EntryType, Header};
+
+use crate::snapshot_files::hex;
 
 /// Files and folders of an archive; a collection has a few hundred.
 const ENTRIES_MAX: usize = 100_000;
@@ -27,26 +31,46 @@ pub(crate) enum UnpackError {
     File { path: PathBuf, source: io::Error },
 }
 
-/// Writes all that is in `folder` as an archive, in the order of names.
+/// The last file of an archive: the SHA-256 of each file before it, as `sha256sum` writes them.
+const SUMS: &str = "SHA256SUMS";
+
+/// Bytes of the checksums of as many files as there may be.
+const SUMS_BYTES_MAX: u64 = 512 * ENTRIES_MAX as u64;
+
+/// Writes all that is in `folder` as an archive, in the order of names, and then the checksums.
 pub(crate) fn pack(folder: &Path, into: impl Write) -> io::Result<()> {
     let mut archive = Builder::new(into);
-    pack_folder(&mut archive, folder, Path::new(""))?;
+    let mut sums = String::new();
+    pack_folder(&mut archive, &mut sums, folder, Path::new(""))?;
+    let header = header(Path::new(SUMS), EntryType::Regular, sums.len() as u64)?;
+    archive.append(&header, sums.as_bytes())?;
     archive.into_inner()?.flush()
 }
 
-fn pack_folder(archive: &mut Builder<impl Write>, folder: &Path, below: &Path) -> io::Result<()> {
+fn sum_line(path: &Path, context: Context) -> String {
+    format!("{}  {}\n", hex(context.finish().as_ref()), path.display())
+}
+
+fn pack_folder(
+    archive: &mut Builder<impl Write>,
+    sums: &mut String,
+    folder: &Path,
+    below: &Path,
+) -> io::Result<()> {
     let mut entries = fs::read_dir(folder.join(below))?.collect::<io::Result<Vec<_>>>()?;
     entries.sort_unstable_by_key(fs::DirEntry::file_name);
     for entry in entries {
         let path = below.join(entry.file_name());
         if entry.file_type()?.is_dir() {
             archive.append(&header(&path, EntryType::Directory, 0)?, io::empty())?;
-            pack_folder(archive, folder, &path)?;
+            pack_folder(archive, sums, folder, &path)?;
         } else {
             let file = File::open(entry.path())?;
             let length = file.metadata()?.len();
             // The header says how long it is, so no more is taken of a file that grew.
-            archive.append(&header(&path, EntryType::Regular, length)?, file.take(length))?;
+            let mut read = Hashed::new(file.take(length));
+            archive.append(&header(&path, EntryType::Regular, length)?, &mut read)?;
+            sums.push_str(&sum_line(&path, read.context));
         }
     }
     Ok(())
@@ -68,6 +92,7 @@ pub(crate) fn unpack(archive: impl Read, length: u64, folder: &Path) -> Result<(
     let mut archive = Archive::new(archive);
     let broken = |error: io::Error| UnpackError::Archive(error.to_string());
     let (mut names, mut bytes) = (BTreeSet::new(), 0_u64);
+    let (mut found, mut wanted) = (String::new(), None);
     // Raw: the extensions for long names, which would be read into memory first, are refused like any other kind.
     for entry in archive.entries().map_err(broken)?.raw(true) {
         let mut entry = entry.map_err(broken)?;
@@ -77,6 +102,15 @@ pub(crate) fn unpack(archive: impl Read, length: u64, folder: &Path) -> Result<(
         if bytes > length {
             let found = path.display();
             return Err(UnpackError::Archive(format!("with {found} it holds more bytes than it has itself")));
+        }
+        if wanted.is_some() {
+            return Err(UnpackError::Archive(format!("{} comes after the checksums", path.display())));
+        }
+        if path == Path::new(SUMS) {
+            let mut text = String::new();
+            entry.take(SUMS_BYTES_MAX).read_to_string(&mut text).map_err(broken)?;
+            wanted = Some(text);
+            continue;
         }
         if !names.insert(path.clone()) {
             return Err(UnpackError::Archive(format!("it has {} twice", path.display())));
@@ -92,7 +126,9 @@ pub(crate) fn unpack(archive: impl Read, length: u64, folder: &Path) -> Result<(
         }
         fs::create_dir_all(target.parent().unwrap_or(folder)).map_err(failed)?;
         let mut file = File::create_new(&target).map_err(failed)?;
-        let copied = io::copy(&mut entry, &mut file).map_err(failed)?;
+        let mut read = Hashed::new(&mut entry);
+        let copied = io::copy(&mut read, &mut file).map_err(failed)?;
+        found.push_str(&sum_line(&path, read.context));
         if copied != size {
             let found = path.display();
             return Err(UnpackError::Archive(format!(
@@ -103,7 +139,39 @@ pub(crate) fn unpack(archive: impl Read, length: u64, folder: &Path) -> Result<(
     if names.is_empty() {
         return Err(UnpackError::Archive("it is empty".to_owned()));
     }
-    Ok(())
+    check_sums(&found, wanted.as_deref())
+}
+
+/// Whether the files are those that were packed, each as it was.
+fn check_sums(found: &str, wanted: Option<&str>) -> Result<(), UnpackError> {
+    let wanted = wanted.ok_or_else(|| UnpackError::Archive(format!("it has no {SUMS} at its end")))?;
+    let [found, wanted] = [found, wanted].map(|text| text.lines().collect::<BTreeSet<_>>());
+    let name = |line: &str| line.split_once("  ").map_or(line, |(_, name)| name).to_owned();
+    if let Some(line) = found.difference(&wanted).next() {
+        return Err(UnpackError::Archive(format!("{} has not the checksum it was written with", name(line))));
+    }
+    let missing = wanted.difference(&found).next();
+    missing.map_or(Ok(()), |line| Err(UnpackError::Archive(format!("{} is missing", name(line)))))
+}
+
+/// Hashes what is read.
+struct Hashed<R> {
+    inner: R,
+    context: Context,
+}
+
+impl<R> Hashed<R> {
+    fn new(inner: R) -> Hashed<R> {
+        Hashed { inner, context: Context::new(&SHA256) }
+    }
+}
+
+impl<R: Read> Read for Hashed<R> {
+    fn read(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
+        let read = self.inner.read(bytes)?;
+        self.context.update(&bytes[..read]);
+        Ok(read)
+    }
 }
 
 /// The path of an entry that may be unpacked.
@@ -143,6 +211,15 @@ mod tests {
 
     fn file(path: &str, content: &str) -> Vec<u8> {
         entry(path, EntryType::Regular, content.len() as u64, content.as_bytes())
+    }
+
+    fn sums(files: &[(&str, &str)]) -> Vec<u8> {
+        let line = |(path, content): &(&str, &str)| {
+            let mut context = Context::new(&SHA256);
+            context.update(content.as_bytes());
+            sum_line(Path::new(path), context)
+        };
+        file(SUMS, &files.iter().map(line).collect::<String>())
     }
 
     fn unpacked(bytes: &[u8]) -> (tempfile::TempDir, Result<(), UnpackError>) {
@@ -190,6 +267,11 @@ mod tests {
             ("more bytes", huge),
             ("twice", [file("a", "x"), file("a", "y")].concat()),
             ("cut off", file("a", &"x".repeat(2000))[..1024].to_vec()),
+            ("no SHA256SUMS", file("a", "x")),
+            ("a has not the checksum", [file("a", "x"), sums(&[("a", "y")])].concat()),
+            ("junk has not the checksum", [file("a", "x"), file("junk", ""), sums(&[("a", "x")])].concat()),
+            ("b is missing", [file("a", "x"), sums(&[("a", "x"), ("b", "x")])].concat()),
+            ("after the checksums", [file("a", "x"), sums(&[("a", "x")]), file("b", "x")].concat()),
             ("empty", Vec::new()),
             ("empty", vec![0; 1024]),
             ("no archive", b"nonsense".repeat(200)),

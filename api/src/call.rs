@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 use std::future::{Ready, ready};
-use std::io::Write;
+use std::io::{self, Write};
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use actix_web::dev::Payload;
 use actix_web::error::ErrorInternalServerError;
 use actix_web::http::header;
-use actix_web::{FromRequest, HttpRequest, HttpResponse, rt, web};
+use actix_web::{FromRequest, HttpRequest, HttpResponse, HttpResponseBuilder, rt, web};
 use dehub_format::TableFormat;
 use dehub_index::{Collection, CollectionState, Deadline, Name};
 use flate2::Compression;
@@ -21,7 +21,9 @@ use tracing::Instrument;
 
 use crate::admission::Due;
 use crate::bodies::searches::SETTINGS;
-use crate::bodies::{Accepted, Content, Form, LineBatch, Media, RowSink, Rows, UNFOLDED_MAX, packs};
+use crate::bodies::{
+    Accepted, Content, Form, LEAVE_OUT, LineBatch, Media, RowSink, Rows, UNFOLDED_MAX, packs,
+};
 use crate::brief;
 use crate::decode;
 use crate::download::Download;
@@ -107,11 +109,30 @@ impl Answer {
         if !takes_gzip || self.body.len() < PACKED_BYTES_MIN {
             return self;
         }
-        let mut encoder = GzEncoder::new(Vec::new(), Compression::fast());
-        match encoder.write_all(&self.body).and_then(|()| encoder.finish()) {
+        match gzip(&self.body) {
             Ok(body) => Answer { body, is_packed: true, ..self },
             Err(_) => self,
         }
+    }
+}
+
+fn gzip(body: &[u8]) -> io::Result<Vec<u8>> {
+    let mut encoder = GzEncoder::new(Vec::new(), Compression::fast());
+    encoder.write_all(body)?;
+    encoder.finish()
+}
+
+/// The same of an answer that is made without a thread of the engine.
+pub(crate) fn packed(
+    request: &HttpRequest,
+    mut response: HttpResponseBuilder,
+    body: Vec<u8>,
+) -> HttpResponse {
+    response.insert_header((header::VARY, "accept-encoding"));
+    let is_packed = packs(request.headers()) && body.len() >= PACKED_BYTES_MIN;
+    match is_packed.then(|| gzip(&body)) {
+        Some(Ok(body)) => response.insert_header((header::CONTENT_ENCODING, "gzip")).body(body),
+        Some(Err(_)) | None => response.body(body),
     }
 }
 
@@ -310,7 +331,7 @@ impl Call {
             }
             Err(problem) => return self.refuse(problem).await,
         };
-        let allowed = [allowed, S::PARAMETERS].concat();
+        let allowed = [allowed, S::PARAMETERS, &[LEAVE_OUT]].concat();
         let (received, task) = match self.received(&allowed, &Media::ALL).await {
             Ok(received) => received,
             Err(response) => return response,
@@ -587,8 +608,10 @@ impl Task {
 
     /// A variable segment of the path as a name.
     pub(crate) fn name(&self, name: &'static str) -> Result<Name, Problem> {
-        let refused = |error| Problem::new(INVALID_NAME, format!("the path: {error}"));
-        self.segment(name).parse().map_err(refused)
+        let segment = self.segment(name);
+        segment
+            .parse()
+            .map_err(|error| Problem::new(INVALID_NAME, format!("the path: {error}")).found(segment))
     }
 
     /// When the answer of a search must be there: the time of the parameter `timeout`, or else the server's, after

@@ -135,6 +135,7 @@ enum OptimizerStatus {
 struct ConfigReply {
     params: ParamsReply,
     hnsw_config: GraphConfigReply,
+    wal_config: LogConfigReply,
     optimizer_config: OptimizerConfigReply,
     /// `null` if the graph keeps vectors otherwise than Qdrant does: `hnsw_config.quantization` says how.
     quantization_config: Option<QuantizationReply>,
@@ -148,6 +149,15 @@ struct ParamsReply {
     replication_factor: u32,
     write_consistency_factor: u32,
     on_disk_payload: bool,
+}
+
+/// What Qdrant's clients want to be told of the log: the values that Qdrant has where nobody chose. Here it has rules
+/// of its own.
+#[derive(Serialize, ToSchema)]
+#[schema(as = LogConfig)]
+struct LogConfigReply {
+    wal_capacity_mb: u64,
+    wal_segments_ahead: u64,
 }
 
 /// What Qdrant calls the optimizer freezes points into segments of the graph.
@@ -367,7 +377,12 @@ pub(crate) async fn update(call: Call) -> HttpResponse {
         let asked = GraphSettings::read(&mut fields)?;
         let promised = fields.optional("durability", durability)?;
         fields.finish()?;
-        asked.check_unchanged(&collection.snapshot().config().graph)?;
+        let snapshot = collection.snapshot();
+        let graph = &graph_config(&snapshot).graph;
+        asked.check_unchanged(graph)?;
+        asked
+            .optimizer
+            .check(&[graph.full_scan_threshold], promised.unwrap_or(snapshot.config().durability))?;
         if !says && asked.quantization.is_none() && promised.is_none() {
             let wanted = "hnsw_config, quantization_config or durability";
             let detail = format!("the body changes nothing: wanted {wanted}");
@@ -435,6 +450,7 @@ struct VectorParams {
 
 pub(crate) fn wanted(body: Value) -> Result<Wanted, Problem> {
     let mut fields = Fields::new(body, Place::Body)?;
+    settings::fixed_of_collection(&mut fields)?;
     let (unnamed, named) = fields.required("vectors", |value, place| {
         // A vector may have the name of a parameter.
         let is_parameter = |name: &str| value.get(name).is_some_and(|value| !value.is_object());
@@ -451,7 +467,6 @@ pub(crate) fn wanted(body: Value) -> Result<Wanted, Problem> {
         }
     })?;
     let shared = GraphSettings::read(&mut fields)?;
-    settings::fixed_of_collection(&mut fields)?;
     let durability = fields.optional("durability", durability)?.unwrap_or_default();
     fields.finish()?;
     let vectors = match unnamed {
@@ -461,6 +476,11 @@ pub(crate) fn wanted(body: Value) -> Result<Wanted, Problem> {
             Vectors::Named(named.into_iter().map(config).collect::<Result<_, Problem>>()?)
         }
     };
+    let thresholds: Vec<usize> = match &vectors {
+        Vectors::Unnamed(config) => vec![config.graph.full_scan_threshold],
+        Vectors::Named(spaces) => spaces.values().map(|config| config.graph.full_scan_threshold).collect(),
+    };
+    shared.optimizer.check(&thresholds, durability)?;
     Ok(Wanted { vectors, durability })
 }
 
@@ -509,8 +529,7 @@ fn config_reply(snapshot: &Snapshot) -> ConfigReply {
     } else {
         VectorsReply::Named(snapshot.spaces().map(named).collect())
     };
-    // Of named vectors each has its own: the first stands for all where one is wanted.
-    let of_graph = snapshot.spaces().next().map_or(snapshot.config(), |(_, space)| space.config());
+    let of_graph = graph_config(snapshot);
     ConfigReply {
         params: ParamsReply {
             vectors,
@@ -520,6 +539,7 @@ fn config_reply(snapshot: &Snapshot) -> ConfigReply {
             on_disk_payload: true,
         },
         hnsw_config: GraphConfigReply::new(of_graph),
+        wal_config: LogConfigReply { wal_capacity_mb: settings::LOG_MEGABYTES, wal_segments_ahead: 0 },
         optimizer_config: OptimizerConfigReply {
             deleted_threshold: SEGMENT_DEAD_SHARE_MAX,
             vacuum_min_vector_number: None,
@@ -535,6 +555,11 @@ fn config_reply(snapshot: &Snapshot) -> ConfigReply {
             Quantization::F32 | Quantization::Bf16 | Quantization::Reduced => None,
         },
     }
+}
+
+/// Of named vectors each has its own: the first stands for all where one is wanted.
+fn graph_config(snapshot: &Snapshot) -> &CollectionConfig {
+    snapshot.spaces().next().map_or(snapshot.config(), |(_, space)| space.config())
 }
 
 impl GraphConfigReply {

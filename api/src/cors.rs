@@ -5,9 +5,16 @@ use actix_web::HttpResponse;
 use actix_web::http::header::{self, HeaderMap, HeaderValue};
 use actix_web::http::{Method, Uri};
 
+use crate::errors::FOREIGN_ORIGIN;
+use crate::hosts;
+use crate::problem::Problem;
+
 /// What a page may send.
-const METHODS: &str = "GET, POST, PUT, PATCH, DELETE";
+const METHODS: &str = "GET, HEAD, POST, PUT, PATCH, DELETE";
 const HEADERS: &str = "api-key, authorization, content-encoding, content-type, x-request-id";
+
+/// In which browsers say how a page's origin relates to the server's.
+const FETCH_SITE: &str = "sec-fetch-site";
 
 /// What a page may see of an answer, beside what it always may.
 const EXPOSED: &str = "retry-after, x-request-id";
@@ -35,6 +42,28 @@ impl Cors {
         is_listed.then(|| origin.clone())
     }
 
+    /// Refuses what changes something if a page of another origin asks for it. A browser sends forms and requests
+    /// without a body of any page without asking first, and only then withholds the answer.
+    pub(crate) fn check(&self, request: &HttpRequest) -> Result<(), Problem> {
+        if [Method::GET, Method::HEAD, Method::OPTIONS].contains(request.method()) {
+            return Ok(());
+        }
+        let headers = request.headers();
+        let found = match (headers.get(header::ORIGIN), headers.get(FETCH_SITE)) {
+            (Some(origin), _) if self.origin(request).is_some() || is_own(origin, request) => return Ok(()),
+            (Some(origin), _) => origin,
+            (None, Some(site)) if site != "same-origin" && site != "none" => site,
+            (None, Some(_) | None) => return Ok(()),
+        };
+        let found = String::from_utf8_lossy(found.as_bytes());
+        let detail = format!(
+            "a page of another origin ({found}) asks for a change: list its origin in `service.cors_origins` to \
+             allow it"
+        );
+        let wanted = "the server's own origin, or one of `service.cors_origins`";
+        Err(Problem::new(FOREIGN_ORIGIN, detail).wanted(wanted).found(found))
+    }
+
     /// The answer to a browser's question what a page of this origin may send. It needs no key: browsers send none.
     pub(crate) fn preflight(request: &HttpRequest) -> Option<HttpResponse> {
         let asks = request.method() == Method::OPTIONS
@@ -59,6 +88,14 @@ impl Cors {
             headers.insert(header::ACCESS_CONTROL_EXPOSE_HEADERS, HeaderValue::from_static(EXPOSED));
         }
     }
+}
+
+/// Whether it is where the request is sent to.
+fn is_own(origin: &HeaderValue, request: &HttpRequest) -> bool {
+    let scheme = if request.app_config().secure() { "https" } else { "http" };
+    let host = hosts::asked(request).unwrap_or_default();
+    let mut parts = origin.to_str().unwrap_or_default().splitn(2, "://");
+    parts.next() == Some(scheme) && parts.next().is_some_and(|own| own.eq_ignore_ascii_case(host))
 }
 
 fn check(origin: &str) -> Result<(), String> {

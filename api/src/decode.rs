@@ -5,7 +5,7 @@
 use std::fmt;
 
 use dehub_index::{Name, Payload, PayloadError};
-use dehub_vector::PointId;
+use dehub_vector::{ID_BYTES_MAX, PointId};
 use serde::de::{self, Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
 use serde_json::error::Category;
 use serde_json::{Map, Number, Value};
@@ -21,6 +21,9 @@ const QUOTED_CHARS_MAX: usize = 40;
 
 /// How deep arrays and objects may nest: the decoder's limit, so that no body ends the thread.
 const DEPTH_MAX: usize = 127;
+
+/// What some editors write before a text.
+const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 
 /// Fields of Qdrant's bodies that mean something we do not do.
 const NOT_SUPPORTED_YET: &[&str] = &[
@@ -105,9 +108,9 @@ impl fmt::Display for Spoken<'_> {
 /// The JSON of a whole body.
 pub(crate) fn body(bytes: &[u8]) -> Result<Value, Problem> {
     if bytes.is_empty() {
-        return Err(Problem::new(BAD_JSON, "the body is empty, wanted a JSON object"));
+        return Err(Problem::new(BAD_JSON, "the body is empty, wanted a JSON object").at(Place::Body));
     }
-    parse(bytes, "the body", |error| error.to_string())
+    parse(bytes, "the body", |error| error.to_string()).map_err(|problem| problem.at(Place::Body))
 }
 
 /// The JSON of a line, which is at `place`.
@@ -126,6 +129,10 @@ fn parse(bytes: &[u8], what: &str, told: impl Fn(&serde_json::Error) -> String) 
         Ok(Strict(value)) => return Ok(value),
         Err(error) => error,
     };
+    if bytes.starts_with(BYTE_ORDER_MARK) {
+        let detail = format!("{what} begins with a byte order mark, which JSON has not: leave it out");
+        return Err(Problem::new(BAD_JSON, detail));
+    }
     let told = told(&error);
     Err(match error.classify() {
         Category::Data => Problem::new(DUPLICATE_FIELD, told),
@@ -212,12 +219,14 @@ pub(crate) struct Fields<'a> {
     map: Map<String, Value>,
     place: Place<'a>,
     known: Vec<&'static str>,
+    /// A bit for each of the first known ones: whether it was there.
+    present: u64,
 }
 
 impl<'a> Fields<'a> {
     pub(crate) fn new(value: Value, place: Place<'a>) -> Result<Fields<'a>, Problem> {
         match value {
-            Value::Object(map) => Ok(Fields { map, place, known: Vec::new() }),
+            Value::Object(map) => Ok(Fields { map, place, known: Vec::new(), present: 0 }),
             other
             @ (Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Array(_)) => {
                 Err(wrong(place, &other, "an object"))
@@ -236,8 +245,7 @@ impl<'a> Fields<'a> {
         name: &'static str,
         read: impl FnOnce(Value, Place<'_>) -> Result<T, Problem>,
     ) -> Result<Option<T>, Problem> {
-        self.known.push(name);
-        match self.map.remove(name) {
+        match self.take(name) {
             None | Some(Value::Null) => Ok(None),
             Some(value) => read(value, self.place.field(name)).map(Some),
         }
@@ -249,16 +257,27 @@ impl<'a> Fields<'a> {
         name: &'static str,
         read: impl FnOnce(Value, Place<'_>) -> Result<T, Problem>,
     ) -> Result<T, Problem> {
-        self.known.push(name);
-        match self.map.remove(name) {
+        match self.take(name) {
             None => Err(self.missing(&format!("the field `{name}`"))),
             Some(value) => read(value, self.place.field(name)),
         }
     }
 
+    fn take(&mut self, name: &'static str) -> Option<Value> {
+        let value = self.map.remove(name);
+        if value.is_some() && self.known.len() < 64 {
+            self.present |= 1 << self.known.len();
+        }
+        self.known.push(name);
+        value
+    }
+
     /// The refusal of an object that lacks what `wanted` describes.
     pub(crate) fn missing(&self, wanted: &str) -> Problem {
-        let names: Vec<_> = self.map.keys().take(20).map(String::as_str).collect();
+        let read =
+            self.known.iter().take(64).enumerate().filter(|(place, _)| (self.present >> place) & 1 == 1);
+        let left = self.map.keys().map(String::as_str);
+        let names: Vec<&str> = read.map(|(_, name)| *name).chain(left).take(20).collect();
         let found = if names.is_empty() { "no fields".to_owned() } else { names.join(", ") };
         let detail = format!("{} lacks {wanted}; found {found}", Spoken(self.place));
         Problem::new(MISSING_FIELD, detail).at(self.place).wanted(wanted).found(found)
@@ -324,14 +343,22 @@ pub(crate) fn list<T>(
 
 /// A whole number from 0.
 pub(crate) fn whole(value: Value, place: Place<'_>) -> Result<usize, Problem> {
-    const WANTED: &str = "a whole number from 0";
+    whole_or(value, place, "a whole number from 0")
+}
+
+/// The same where the engine refuses 0 as well, and has an error of its own for that.
+pub(crate) fn count(value: Value, place: Place<'_>) -> Result<usize, Problem> {
+    whole_or(value, place, "a whole number from 1")
+}
+
+fn whole_or(value: Value, place: Place<'_>, wanted: &str) -> Result<usize, Problem> {
     match &value {
         Value::Number(number) => {
             let found = number.as_u64().and_then(|number| usize::try_from(number).ok());
-            found.ok_or_else(|| out_of_range(place, number, WANTED))
+            found.ok_or_else(|| out_of_range(place, number, wanted))
         }
         Value::Null | Value::Bool(_) | Value::String(_) | Value::Array(_) | Value::Object(_) => {
-            Err(wrong(place, &value, WANTED))
+            Err(wrong(place, &value, wanted))
         }
     }
 }
@@ -387,7 +414,9 @@ pub(crate) fn id(value: Value, place: Place<'_>) -> Result<PointId, Problem> {
     match &value {
         Value::Number(number) => number.as_u64().map(PointId::Number).ok_or_else(|| refused(number)),
         Value::String(text) => {
-            PointId::text(text).map_err(|error| Problem::new(INVALID_ID, error.to_string()).at(place))
+            let wanted = format_args!("1 to {ID_BYTES_MAX} bytes");
+            let told = |problem: Problem| problem.at(place).wanted(wanted).found(text.len());
+            PointId::text(text).map_err(|error| told(Problem::new(INVALID_ID, error.to_string())))
         }
         Value::Null | Value::Bool(_) | Value::Array(_) | Value::Object(_) => Err(refused(&described(&value))),
     }

@@ -23,6 +23,7 @@ use crate::corrections;
 use crate::cors::Cors;
 use crate::errors::{self, INTERNAL, Written};
 use crate::guard::Guard;
+use crate::hosts::Hosts;
 use crate::jobs::{Jobs, Kind, Purpose, Unfinished, unfinished};
 use crate::live::Live;
 use crate::metrics::{Metrics, Sources};
@@ -66,6 +67,7 @@ pub(crate) struct Edge {
 #[derive(Default)]
 pub(crate) struct Protection {
     pub(crate) guard: Arc<Guard>,
+    pub(crate) hosts: Hosts,
     pub(crate) cors: Cors,
     pub(crate) audit: Option<Arc<Audit>>,
 }
@@ -169,6 +171,11 @@ impl Edge {
     /// Who may do what.
     pub(crate) fn guard(&self) -> &Guard {
         &self.protection.guard
+    }
+
+    /// The names it answers to.
+    pub(crate) fn hosts(&self) -> &Hosts {
+        &self.protection.hosts
     }
 
     /// Whose pages may ask.

@@ -28,6 +28,13 @@ pub(crate) const UNAUTHENTICATED: Code =
     Code::new(401, "unauthenticated", "There is no key, or an unknown one");
 pub(crate) const FORBIDDEN: Code = Code::new(403, "forbidden", "The key may not do this");
 
+pub(crate) const FOREIGN_ORIGIN: Code =
+    Code::new(403, "foreign_origin", "Pages of this origin may not ask for this");
+
+pub(crate) const BAD_HOST: Code = Code::new(400, "bad_host", "The host cannot be read");
+pub(crate) const UNKNOWN_HOST: Code =
+    Code::new(421, "unknown_host", "The server does not answer to this host");
+
 pub(crate) const UNKNOWN_PATH: Code = Code::new(404, "unknown_path", "There is nothing at this path");
 pub(crate) const UNKNOWN_COLLECTION: Code = Code::new(404, "unknown_collection", "No such collection");
 pub(crate) const UNKNOWN_POINT: Code = Code::new(404, "unknown_point", "No such point");
@@ -365,7 +372,7 @@ pub(crate) fn write(error: &WriteError, written: &Written<'_>) -> Problem {
         WriteError::NotHeld { place, id } => new(NOT_HELD).unprocessable().at(written.id(*place)).found(id),
         WriteError::QueueFull { .. } => new(QUEUE_FULL).retry_after(RETRY_SECONDS),
         WriteError::WriterFailed { .. } => new(WRITER_FAILED).retry_after(RETRY_SECONDS),
-        WriteError::DiskFull { .. } => new(DISK_FULL),
+        WriteError::DiskFull { .. } => new(DISK_FULL).retry_after(RETRY_SECONDS),
         WriteError::Read(error) => read(error),
         WriteError::NamedVector { .. }
         | WriteError::VectorName { .. }
@@ -617,7 +624,10 @@ fn vector(error: &VectorError, detail: String, pointer: &str) -> Problem {
         VectorError::NotFinite { coordinate, found } => {
             Problem::new(NOT_FINITE, detail).at(format_args!("{pointer}/{coordinate}")).found(found)
         }
-        VectorError::Zero => Problem::new(ZERO_VECTOR, detail).at(pointer),
+        VectorError::Zero => {
+            let problem = Problem::new(ZERO_VECTOR, detail).at(pointer);
+            problem.wanted("a vector with a direction").found("all coordinates 0")
+        }
         VectorError::TooLong => Problem::new(VECTOR_TOO_LONG, detail).at(pointer),
     }
 }

@@ -252,7 +252,7 @@ fn asked(snapshot: &Snapshot, body: Value) -> Result<Asked, Problem> {
     let corrections = fields.optional("corrections", corrections)?;
     let searches = fields.optional("searches", searches)?;
     let priors = fields.optional("priors", priors::weights)?.unwrap_or_default();
-    let limit = fields.optional("limit", decode::whole)?;
+    let limit = fields.optional("limit", decode::count)?;
     let filter = fields.optional("filter", filter)?.flatten();
     fields.finish()?;
     if snapshot.is_empty() {

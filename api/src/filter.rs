@@ -50,7 +50,7 @@ fn parts(fields: &mut Fields<'_>) -> Result<Filter, Problem> {
 fn min_should(value: Value, place: Place<'_>) -> Result<MinShould, Problem> {
     let mut fields = Fields::new(value, place)?;
     let conditions = fields.required("conditions", |value, place| decode::list(value, place, condition))?;
-    let least = fields.required("min_count", |value, place| match decode::whole(value, place)? {
+    let least = fields.required("min_count", |value, place| match decode::count(value, place)? {
         0 => Err(decode::out_of_range(place, 0, "a whole number from 1")),
         least => Ok(least),
     })?;
@@ -122,7 +122,7 @@ pub(crate) fn path(value: Value, place: Place<'_>) -> Result<PayloadPath, Proble
 
 fn slice(value: Value, place: Place<'_>) -> Result<Slice, Problem> {
     let mut fields = Fields::new(value, place)?;
-    let total = fields.required("total", |value, place| match decode::whole(value, place)? {
+    let total = fields.required("total", |value, place| match decode::count(value, place)? {
         0 => Err(decode::out_of_range(place, 0, "a whole number from 1")),
         total => Ok(total),
     })?;

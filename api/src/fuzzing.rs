@@ -64,8 +64,8 @@ pub const DECODERS: [(&str, Decoder); 22] = [
 struct Nowhere;
 
 impl Elsewhere for Nowhere {
-    fn here(&self) -> Result<Name, Problem> {
-        Ok(name())
+    fn is_here(&self, found: &Name) -> Result<bool, Problem> {
+        Ok(*found == name())
     }
 
     fn snapshot(&self, name: &Name, place: Place<'_>) -> Result<Arc<Snapshot>, Problem> {
@@ -103,7 +103,7 @@ fn lines(bytes: &[u8], mut read: impl FnMut(Value, Place<'_>) -> Result<(), Prob
 }
 
 fn table(format: TableFormat, bytes: &[u8]) -> Result<(), Problem> {
-    for batch in bodies::open(format, bytes.to_vec(), ROOM)? {
+    for batch in bodies::open(format, bytes.to_vec(), ROOM, None)? {
         batch.map_err(|error| bodies::refused(&error))?;
     }
     Ok(())

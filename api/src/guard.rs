@@ -159,7 +159,8 @@ pub(crate) fn check(request: &HttpRequest, access: Access) -> Result<(), Problem
     let named = segments(request).map(|mut segments| segments.remove("collection")).unwrap_or_default();
     let is_of_one = request.match_info().get("collection").is_some();
     let collection = is_of_one.then(|| edge.resolved(&named.unwrap_or_default()));
-    let verdict = caller.check(access, collection.as_deref());
+    let verdict = edge.hosts().check(request).and_then(|()| edge.cors().check(request));
+    let verdict = verdict.and_then(|()| caller.check(access, collection.as_deref()));
     let asked = Asked { caller, access, collection, is_refused: verdict.is_err() };
     request.extensions_mut().insert(asked);
     verdict

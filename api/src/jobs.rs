@@ -518,7 +518,10 @@ pub(crate) async fn cancel(call: Call) -> HttpResponse {
 }
 
 fn number(text: &str) -> Result<u64, Problem> {
-    let refused = || Problem::new(INVALID_VALUE, format!("the path: {text:?} is no number of a job"));
+    let refused = || {
+        let detail = format!("the path: {text:?} is no number of a job");
+        Problem::new(INVALID_VALUE, detail).wanted("a whole number").found(text)
+    };
     text.parse().map_err(|_| refused())
 }
 

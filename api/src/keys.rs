@@ -150,6 +150,15 @@ impl Key {
         Ok((key, secret))
     }
 
+    /// The names of the keys in a file, in which there may be none yet, and which need not be there.
+    pub fn names_in(path: &Path) -> Result<Vec<String>, KeyError> {
+        if !path.exists() {
+            return Ok(Vec::new());
+        }
+        let Keys(keys) = Keys::distinct(parse_file(path)?)?;
+        Ok(keys.into_iter().map(|key| key.name).collect())
+    }
+
     /// By what it is called in logs.
     pub fn name(&self) -> &str {
         &self.name
@@ -242,6 +251,10 @@ impl Keys {
         if let Some(path) = file {
             keys.extend(read_file(path)?);
         }
+        Keys::distinct(keys)
+    }
+
+    fn distinct(keys: Vec<Key>) -> Result<Keys, KeyError> {
         let mut names = BTreeSet::new();
         for (place, key) in keys.iter().enumerate() {
             let refused = |reason| Err(KeyError::Key { name: key.name.clone(), reason });
@@ -271,7 +284,17 @@ impl Keys {
     }
 }
 
+/// The keys of a file that must have some.
 fn read_file(path: &Path) -> Result<Vec<Key>, KeyError> {
+    let keys = parse_file(path)?;
+    if keys.is_empty() {
+        let reason = "it has no [[key]]: make one with `dehub key new`".to_owned();
+        return Err(KeyError::File { path: path.to_owned(), line: None, reason });
+    }
+    Ok(keys)
+}
+
+fn parse_file(path: &Path) -> Result<Vec<Key>, KeyError> {
     let unreadable = |source| KeyError::Read { path: path.to_owned(), source };
     let bytes = fs::metadata(path).map_err(unreadable)?.len();
     let refused = |line, reason: String| KeyError::File { path: path.to_owned(), line, reason };
@@ -284,9 +307,6 @@ fn read_file(path: &Path) -> Result<Vec<Key>, KeyError> {
         // Not the line itself: whoever puts a key in place of its hash does not find it in a log.
         refused(line, error.message().to_owned())
     })?;
-    if form.key.is_empty() {
-        return Err(refused(None, "it has no [[key]]: make one with `dehub key new`".to_owned()));
-    }
     let key = |entry: Entry| {
         let name = entry.name.clone();
         entry.into_key().map_err(|reason| refused(None, format!("the key `{name}` {reason}")))

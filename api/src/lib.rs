@@ -47,6 +47,7 @@ mod filter;
 pub mod fuzzing;
 mod guard;
 mod health;
+mod hosts;
 mod hubness;
 mod interrupt;
 mod jobs;

@@ -29,6 +29,7 @@ use prometheus_client::registry::{Registry, Unit};
 
 use crate::admission::Bound;
 use crate::audit::Audit;
+use crate::call::packed;
 use crate::edge::Edge;
 use crate::errors::{INTERNAL, OVERLOADED};
 use crate::guard::Caller;
@@ -232,7 +233,11 @@ impl Drop for InFlight {
 /// `GET /metrics`, without a thread of the engine.
 pub(crate) async fn metrics(edge: Data<Edge>, request: HttpRequest) -> HttpResponse {
     match edge.metrics().text() {
-        Ok(text) => HttpResponse::Ok().content_type(MEDIA_TYPE).body(visible(&text, &Caller::of(&request))),
+        Ok(text) => {
+            let mut response = HttpResponse::Ok();
+            response.content_type(MEDIA_TYPE);
+            packed(&request, response, visible(&text, &Caller::of(&request)).into_bytes())
+        }
         Err(_) => Problem::new(INTERNAL, "the measurements have no text").response(),
     }
 }

@@ -1,15 +1,19 @@
 //! What is kept of every request while it is answered: its name, measurements, its span, a line of the log, and perhaps
 //! one of the audit log.
 
+use std::convert::Infallible;
 use std::net::IpAddr;
+use std::pin::Pin;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::task::{Context, Poll};
 use std::time::{Duration, Instant, SystemTime};
 
 use actix_web::body::{BodySize, BoxBody, MessageBody};
 use actix_web::dev::{Service, ServiceRequest, ServiceResponse};
 use actix_web::http::Method;
 use actix_web::http::header::{CONTENT_ENCODING, CONTENT_LENGTH, HeaderName, HeaderValue};
+use actix_web::web::Bytes;
 use actix_web::{Error, HttpMessage, HttpRequest, web};
 use tracing::Span;
 
@@ -259,7 +263,9 @@ where
         let response = response.map(|response| identified(response, &watch.seen));
         drop(in_flight);
         watch.tell(&response);
-        response.map(|response| watch.marked(response))
+        let is_head = watch.method == Method::HEAD;
+        let response = response.map(|response| watch.marked(response));
+        if is_head { response.map(without_body) } else { response }
     }
 }
 
@@ -367,6 +373,32 @@ fn identified(response: ServiceResponse, seen: &Seen) -> ServiceResponse {
             response.map_body(|_, _| BoxBody::new(body))
         }
         Some(_) | None => response,
+    }
+}
+
+/// An answer to HEAD: nothing of the body is read, and its length is told all the same. As a stream of nothing, since
+/// actix forgets that it was HEAD when the next request is there already, and would miss the bytes.
+fn without_body(mut response: ServiceResponse) -> ServiceResponse {
+    let Some(bytes) = length(response.response().body().size()).filter(|&bytes| bytes > 0) else {
+        return response.map_body(|_, _| BoxBody::new(()));
+    };
+    response.headers_mut().insert(CONTENT_LENGTH, bytes.into());
+    response.response_mut().head_mut().no_chunking(true);
+    response.map_body(|_, _| BoxBody::new(Unread))
+}
+
+/// A body of which nothing comes.
+struct Unread;
+
+impl MessageBody for Unread {
+    type Error = Infallible;
+
+    fn size(&self) -> BodySize {
+        BodySize::Stream
+    }
+
+    fn poll_next(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Option<Result<Bytes, Infallible>>> {
+        Poll::Ready(None)
     }
 }
 

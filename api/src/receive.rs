@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 use actix_web::HttpRequest;
 use actix_web::body::{BodyStream, MessageBody};
 use actix_web::dev::Payload;
+use actix_web::http::{Method, header};
 use actix_web::rt::time::timeout;
 use actix_web::web::Bytes;
 
@@ -129,6 +130,10 @@ const STEP_ROOM: usize = 1024 * 1024;
 
 /// Reads a body that nothing will be done with.
 pub(crate) async fn discard(request: &HttpRequest, payload: Payload, edge: &Edge) {
+    // What comes after such a head is no body, and has no end.
+    if request.method() == Method::CONNECT || request.headers().contains_key(header::UPGRADE) {
+        return;
+    }
     // Whatever becomes of it, the answer is the same.
     _ = Incoming::new(request, payload, edge).drain().await;
 }

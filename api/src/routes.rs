@@ -18,6 +18,9 @@ use crate::{
     quarantine, queries, scroll, service, slow, snapshots, tuning, updates, vectors,
 };
 
+/// All methods there are.
+const METHODS: &str = "DELETE, GET, HEAD, PATCH, POST, PUT";
+
 /// Who may ask.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Access {
@@ -53,6 +56,8 @@ struct Entry {
     method: Method,
     access: Access,
     route: Route,
+    /// For HEAD, which is answered as GET without the body.
+    head: Option<Route>,
 }
 
 /// A method of a path, and who may use it.
@@ -66,7 +71,7 @@ pub struct Listed {
     pub access: Access,
 }
 
-/// Every method of every path.
+/// Every method of every path; HEAD, which every path with GET takes, is not told.
 pub fn list() -> Vec<Listed> {
     let of = |path: Path| {
         let pattern = path.pattern;
@@ -304,41 +309,44 @@ fn path<const N: usize>(pattern: &'static str, entries: [Entry; N]) -> Path {
 }
 
 fn get<F: Handler<A, Output = HttpResponse>, A: FromRequest + 'static>(access: Access, handler: F) -> Entry {
-    Entry { method: Method::GET, access, route: web::get().to(handler) }
+    let head = Some(web::head().to(handler.clone()));
+    Entry { method: Method::GET, access, route: web::get().to(handler), head }
 }
 
 fn post<F: Handler<A, Output = HttpResponse>, A: FromRequest + 'static>(access: Access, handler: F) -> Entry {
-    Entry { method: Method::POST, access, route: web::post().to(handler) }
+    Entry { method: Method::POST, access, route: web::post().to(handler), head: None }
 }
 
 fn put<F: Handler<A, Output = HttpResponse>, A: FromRequest + 'static>(access: Access, handler: F) -> Entry {
-    Entry { method: Method::PUT, access, route: web::put().to(handler) }
+    Entry { method: Method::PUT, access, route: web::put().to(handler), head: None }
 }
 
 fn patch<F: Handler<A, Output = HttpResponse>, A: FromRequest + 'static>(
     access: Access,
     handler: F,
 ) -> Entry {
-    Entry { method: Method::PATCH, access, route: web::patch().to(handler) }
+    Entry { method: Method::PATCH, access, route: web::patch().to(handler), head: None }
 }
 
 fn delete<F: Handler<A, Output = HttpResponse>, A: FromRequest + 'static>(
     access: Access,
     handler: F,
 ) -> Entry {
-    Entry { method: Method::DELETE, access, route: web::delete().to(handler) }
+    Entry { method: Method::DELETE, access, route: web::delete().to(handler), head: None }
 }
 
 impl Path {
     /// Takes its methods, and refuses all others; from who may ask.
     fn resource(self) -> impl HttpServiceFactory + 'static {
-        let rights = self.entries.iter().map(|entry| (entry.method.clone(), entry.access));
-        let rights: Rc<[(Method, Access)]> = rights.collect();
-        let mut methods: Vec<&str> = self.entries.iter().map(|entry| entry.method.as_str()).collect();
+        let head = |entry: &Entry| entry.head.as_ref().map(|_| (Method::HEAD, entry.access));
+        let rights =
+            self.entries.iter().flat_map(|entry| [Some((entry.method.clone(), entry.access)), head(entry)]);
+        let rights: Rc<[(Method, Access)]> = rights.flatten().collect();
+        let mut methods: Vec<&str> = rights.iter().map(|(method, _)| method.as_str()).collect();
         methods.sort_unstable();
         let methods: Arc<str> = methods.join(", ").into();
         let refuse = move |call: Call| wrong_method(call, Arc::clone(&methods));
-        let routes = self.entries.into_iter().map(|entry| entry.route);
+        let routes = self.entries.into_iter().flat_map(|entry| [Some(entry.route), entry.head]).flatten();
         routes
             .fold(web::resource(self.pattern), Resource::route)
             .default_service(web::to(refuse))
@@ -359,6 +367,10 @@ async fn unknown_path(call: Call) -> HttpResponse {
     let (method, path) = call.asked_for();
     if let Err(problem) = call.check(Manage) {
         return call.refuse(problem).await;
+    }
+    if method == "CONNECT" {
+        let problem = Problem::new(WRONG_METHOD, "the server is no proxy, and takes no CONNECT");
+        return call.refuse(problem.wanted(METHODS).found(method).allow(METHODS)).await;
     }
     if let Some(problem) = missing::refusal(&method, &path) {
         return call.refuse(problem).await;

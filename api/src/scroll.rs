@@ -99,7 +99,7 @@ fn asked(body: Value) -> Result<Asked, Problem> {
 
 /// From 1 to [`PAGE_MAX`].
 pub(crate) fn limit(value: Value, place: Place<'_>) -> Result<usize, Problem> {
-    let limit = decode::whole(value, place)?;
+    let limit = decode::count(value, place)?;
     if (1..=PAGE_MAX).contains(&limit) {
         return Ok(limit);
     }

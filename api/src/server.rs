@@ -4,7 +4,7 @@ use std::convert::Infallible;
 use std::fmt;
 use std::future::poll_fn;
 use std::io;
-use std::net::{SocketAddr, TcpListener, ToSocketAddrs};
+use std::net::{SocketAddr, TcpListener};
 use std::path::PathBuf;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::sync::{Arc, Weak};
@@ -22,6 +22,7 @@ use crate::cors::Cors;
 use crate::dialect;
 use crate::edge::{Edge, Open, Protection};
 use crate::guard::Guard;
+use crate::hosts::Hosts;
 use crate::jobs::Jobs;
 use crate::keys::{Key, KeyError};
 use crate::live::{Flusher, Live};
@@ -38,6 +39,9 @@ pub const PORT: u16 = 6363;
 
 /// The largest body taken when no other limit is chosen: a few thousand vectors as text.
 pub const BODY_LIMIT_BYTES: usize = 32 * 1024 * 1024;
+
+/// The largest limit that is taken for one: several bodies are held in memory.
+const BODY_LIMIT_BYTES_MAX: usize = 64 * 1024 * 1024 * 1024;
 
 /// Where to listen and how much to take.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -66,6 +70,9 @@ pub struct ServerConfig {
     pub allow_unauthenticated: bool,
     /// The certificates to speak TLS with; without them it is plain HTTP.
     pub tls: Option<TlsConfig>,
+    /// Names that the server answers to, beside those of this machine and its host. Without any it answers to all,
+    /// but when only this machine can reach it and there are no keys.
+    pub hosts: Vec<String>,
     /// Origins whose pages may use the server from a browser.
     pub cors_origins: Vec<String>,
     /// Where changes are written down.
@@ -91,6 +98,7 @@ impl Default for ServerConfig {
             key_file: None,
             allow_unauthenticated: false,
             tls: None,
+            hosts: Vec::new(),
             cors_origins: Vec::new(),
             audit: None,
             slow_query_ms: SLOW_QUERY_MS,
@@ -205,26 +213,25 @@ struct Protected {
 }
 
 impl ServerConfig {
-    /// Reads the keys and certificates, and tries whatever else can be tried without taking the port or the data
-    /// directory; gives what is wrong. The audit log is made if there is none.
+    /// Reads the keys and certificates, and tries whatever else can be tried without the data directory; gives what is
+    /// wrong. The port is let go again. The audit log is made if there is none.
     pub fn check(&self) -> Vec<ServeError> {
         let of = |outcome: Result<(), ServeError>| outcome.err();
         let place = format!("{}:{}", self.host, self.port);
-        let addresses = (self.host.as_str(), self.port).to_socket_addrs();
+        let listening = TcpListener::bind((self.host.as_str(), self.port));
+        let address = listening.and_then(|listener| listener.local_addr());
         let checks = [
             of(self.check_limits()),
             self.guard().err(),
             self.open_tls().err(),
             self.open_cors().err(),
+            self.open_hosts(true).err(),
             self.open_audit().err(),
-            match addresses {
-                Ok(mut all) => all.find_map(|address| {
-                    let guard = self.guard().ok()?;
-                    of(self.check_protected(&guard, address))
-                }),
-                Err(source) => Some(ServeError::Listen { address: place, source }),
+            match address {
+                Ok(address) => self.guard().ok().and_then(|guard| of(self.check_protected(&guard, address))),
+                Err(source) => Some(not_listening(place, source)),
             },
-            self.backups.as_deref().and_then(|place| Repository::open(place).err().map(ServeError::Backups)),
+            self.open_backups().err(),
         ];
         checks.into_iter().flatten().collect()
     }
@@ -232,6 +239,9 @@ impl ServerConfig {
     fn check_limits(&self) -> Result<(), ServeError> {
         let fault = match self.limits.fault() {
             None if self.body_limit_bytes == 0 => Some("the largest body has 0 bytes, wanted more"),
+            None if self.body_limit_bytes > BODY_LIMIT_BYTES_MAX => Some(
+                "the largest body has more than 64 GiB, wanted at most as much: bodies are held in memory",
+            ),
             fault => fault,
         };
         fault.map_or(Ok(()), |fault| Err(ServeError::Setting(fault.to_owned())))
@@ -249,6 +259,16 @@ impl ServerConfig {
         Cors::new(&self.cors_origins).map_err(ServeError::Setting)
     }
 
+    fn open_hosts(&self, is_exposed: bool) -> Result<Hosts, ServeError> {
+        Hosts::new(&self.host, &self.hosts, is_exposed).map_err(ServeError::Setting)
+    }
+
+    fn open_backups(&self) -> Result<Option<Repository>, ServeError> {
+        let backups = self.backups.as_deref().map(Repository::open).transpose()?;
+        backups.as_ref().map_or(Ok(()), Repository::check_writable)?;
+        Ok(backups)
+    }
+
     fn open_audit(&self) -> Result<Option<Arc<Audit>>, ServeError> {
         let Some(config) = &self.audit else { return Ok(None) };
         let fault = |source| ServeError::Audit { path: config.path.clone(), source };
@@ -262,7 +282,8 @@ impl ServerConfig {
         if is_open && !is_ours_alone { Err(ServeError::Unprotected { address }) } else { Ok(()) }
     }
 
-    fn protected(&self) -> Result<Protected, ServeError> {
+    /// `is_local` tells whether only this machine can reach the server.
+    fn protected(&self, is_local: bool) -> Result<Protected, ServeError> {
         let (guard, tls, audit) = (self.guard()?, self.open_tls()?, self.open_audit()?);
         let mut reloads = Vec::new();
         if let Some(file) = guard.file().cloned() {
@@ -281,7 +302,8 @@ impl ServerConfig {
                 audit.reopen().map(|()| "opened anew".to_owned()).map_err(|error| error.to_string())
             }));
         }
-        let protection = Protection { guard, cors: self.open_cors()?, audit };
+        let hosts = self.open_hosts(guard.is_open() && is_local)?;
+        let protection = Protection { guard, hosts, cors: self.open_cors()?, audit };
         Ok(Protected { protection, tls, reloads })
     }
 }
@@ -291,22 +313,17 @@ impl Server {
     /// called.
     pub fn bind(catalogue: Arc<Catalogue>, config: &ServerConfig) -> Result<Server, ServeError> {
         config.check_limits()?;
-        let Protected { protection, tls, reloads } = config.protected()?;
         let place = format!("{}:{}", config.host, config.port);
-        let fault = |source: io::Error| {
-            if source.kind() == io::ErrorKind::AddrInUse {
-                ServeError::InUse { address: place.clone() }
-            } else {
-                ServeError::Listen { address: place.clone(), source }
-            }
-        };
+        let fault = |source| not_listening(place.clone(), source);
         let listener = TcpListener::bind((config.host.as_str(), config.port)).map_err(fault)?;
         let address = listener.local_addr().map_err(fault)?;
+        let is_local = address.ip().to_canonical().is_loopback();
+        let Protected { protection, tls, reloads } = config.protected(is_local)?;
         config.check_protected(&protection.guard, address)?;
-        if !protection.guard.is_open() && tls.is_none() && !address.ip().to_canonical().is_loopback() {
+        if !protection.guard.is_open() && tls.is_none() && !is_local {
             tracing::warn!(%address, "API keys come over plain HTTP: whoever is on the way can read them");
         }
-        let backups = config.backups.as_deref().map(Repository::open).transpose()?.map(Arc::new);
+        let backups = config.open_backups()?.map(Arc::new);
         backups.as_ref().map_or(Ok(()), |backups| backups.check_outside(catalogue.folder()))?;
         catalogue.lock_exclusively()?;
         let (open, closed) = channel();
@@ -367,6 +384,14 @@ impl Server {
             }
         }
         Ok(())
+    }
+}
+
+/// Why an address cannot be listened on.
+fn not_listening(address: String, source: io::Error) -> ServeError {
+    match source.kind() {
+        io::ErrorKind::AddrInUse => ServeError::InUse { address },
+        _ => ServeError::Listen { address, source },
     }
 }
 

@@ -5,7 +5,7 @@
 
 use std::fmt;
 
-use dehub_index::{GraphConfig, Quantization};
+use dehub_index::{Durability, GraphConfig, Quantization};
 use dehub_vector::Metric;
 use serde_json::{Value, json};
 
@@ -20,6 +20,8 @@ enum Only {
     Null,
     Flag(bool),
     Number(u64),
+    /// A share of 1.
+    Share(f64),
     Text(&'static str),
     /// An object without fields.
     Empty,
@@ -31,10 +33,18 @@ struct Fixed(&'static str, Only, &'static str);
 const ONE_NODE: &str = "there is one node, with the whole collection";
 const NO_STRICT_MODE: &str = "what is too large is refused by limits of the server, which GET / names";
 const NO_SEGMENT_RULES: &str = "segments are frozen and merged by rules of their own";
+const NO_LOG_RULES: &str =
+    "`durability` says what acknowledged writes survive, and the log has rules of its own";
 const ON_DISK: &str = "payloads are kept on disk";
 
+/// What a collection says its log holds, as Qdrant does where nobody chose.
+pub(crate) const LOG_MEGABYTES: u64 = 32;
+
+/// The thresholds of indexing that versions of Qdrant have where nobody chose, in kilobytes.
+const INDEXING_UNCHOSEN: [usize; 2] = [10_000, 20_000];
+
 /// Of a collection.
-const OF_COLLECTION: [Fixed; 12] = [
+const OF_COLLECTION: [Fixed; 11] = [
     Fixed("shard_number", Only::Number(1), ONE_NODE),
     Fixed("sharding_method", Only::Text("auto"), ONE_NODE),
     Fixed("replication_factor", Only::Number(1), ONE_NODE),
@@ -42,7 +52,6 @@ const OF_COLLECTION: [Fixed; 12] = [
     Fixed("on_disk_payload", Only::Flag(true), ON_DISK),
     Fixed("payload", Only::Null, ON_DISK),
     Fixed("id_tracker", Only::Null, "ids are kept on disk"),
-    Fixed("wal_config", Only::Empty, "`durability` says what acknowledged writes survive"),
     Fixed("sparse_vectors", Only::Empty, "vectors are dense"),
     Fixed("metadata", Only::Null, "a collection has no metadata; a point's payload takes any JSON"),
     Fixed("init_from", Only::Null, "a snapshot of the other collection can be recovered under a new name"),
@@ -63,16 +72,21 @@ const OF_PARAMS: [Fixed; 7] = [
     Fixed("id_tracker", Only::Null, "ids are kept on disk"),
 ];
 
+/// Of `wal_config`: what Qdrant has where nobody chose, and its clients send of a collection that they copy.
+const OF_LOG: [Fixed; 3] = [
+    Fixed("wal_capacity_mb", Only::Number(LOG_MEGABYTES), NO_LOG_RULES),
+    Fixed("wal_segments_ahead", Only::Number(0), NO_LOG_RULES),
+    Fixed("wal_retain_closed", Only::Number(1), NO_LOG_RULES),
+];
+
 /// Of `optimizers_config`.
-const OF_OPTIMIZER: [Fixed; 9] = [
-    Fixed("deleted_threshold", Only::Null, NO_SEGMENT_RULES),
-    Fixed("vacuum_min_vector_number", Only::Null, NO_SEGMENT_RULES),
+const OF_OPTIMIZER: [Fixed; 7] = [
+    Fixed("deleted_threshold", Only::Share(0.2), NO_SEGMENT_RULES),
+    Fixed("vacuum_min_vector_number", Only::Number(1000), NO_SEGMENT_RULES),
     Fixed("default_segment_number", Only::Number(0), NO_SEGMENT_RULES),
     Fixed("max_segment_size", Only::Null, NO_SEGMENT_RULES),
     Fixed("memmap_threshold", Only::Null, "graphs are mapped files, and vectors are in memory"),
-    Fixed("indexing_threshold", Only::Null, "`hnsw_config.full_scan_threshold` says from which size on"),
-    Fixed("flush_interval_sec", Only::Null, "`durability` says what acknowledged writes survive"),
-    Fixed("max_optimization_threads", Only::Null, "one graph of a collection is built at a time"),
+    Fixed("max_optimization_threads", Only::Number(1), "one graph of a collection is built at a time"),
     Fixed("prevent_unoptimized", Only::Flag(false), "every point is found once its write is answered"),
 ];
 
@@ -111,6 +125,8 @@ impl Only {
             Only::Null => value.is_null(),
             Only::Flag(flag) => value.as_bool() == Some(flag),
             Only::Number(number) => value.as_u64() == Some(number),
+            // Qdrant has shares in 32 bits.
+            Only::Share(share) => value.as_f64().is_some_and(|found| (found - share).abs() < 1e-6),
             Only::Text(text) => value.as_str() == Some(text),
             Only::Empty => value.as_object().is_some_and(|fields| fields.values().all(Value::is_null)),
         }
@@ -121,10 +137,11 @@ impl Only {
 pub(crate) fn fixed_schemas() -> Vec<(&'static str, &'static str, Value)> {
     let of_change = ["sparse_vectors", "metadata"];
     let of_change = OF_COLLECTION.iter().filter(|fixed| of_change.contains(&fixed.0));
-    let tables: [(&str, Vec<&Fixed>); 9] = [
+    let tables: [(&str, Vec<&Fixed>); 10] = [
         ("CreateCollection", OF_COLLECTION.iter().collect()),
         ("UpdateCollection", of_change.collect()),
         ("CollectionParamsDiff", OF_PARAMS.iter().collect()),
+        ("LogParams", OF_LOG.iter().collect()),
         ("OptimizerParams", OF_OPTIMIZER.iter().collect()),
         ("GraphParams", OF_GRAPH.iter().collect()),
         ("VectorParams", OF_VECTOR.iter().collect()),
@@ -137,6 +154,7 @@ pub(crate) fn fixed_schemas() -> Vec<(&'static str, &'static str, Value)> {
             Only::Null => json!({ "type": "null" }),
             Only::Flag(flag) => json!({ "type": ["boolean", "null"], "enum": [flag, null] }),
             Only::Number(number) => json!({ "type": ["integer", "null"], "enum": [number, null] }),
+            Only::Share(share) => json!({ "type": ["number", "null"], "enum": [share, null] }),
             Only::Text(text) => json!({ "type": ["string", "null"], "enum": [text, null] }),
             Only::Empty => {
                 json!({ "type": ["object", "null"], "additionalProperties": { "type": "null" } })
@@ -157,6 +175,7 @@ impl fmt::Display for Only {
             Only::Null => f.write_str("none"),
             Only::Flag(flag) => write!(f, "{flag} or none"),
             Only::Number(number) => write!(f, "{number} or none"),
+            Only::Share(share) => write!(f, "{share} or none"),
             Only::Text(text) => write!(f, "{text} or none"),
             Only::Empty => f.write_str("{} or none"),
         }
@@ -170,6 +189,14 @@ pub(crate) struct GraphSettings {
     pub(crate) ef_construct: Option<usize>,
     pub(crate) full_scan_threshold: Option<usize>,
     pub(crate) quantization: Option<Quantization>,
+    pub(crate) optimizer: Optimizer,
+}
+
+/// What a body says of the optimizer that is true or not by other settings.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Optimizer {
+    indexing_threshold: Option<usize>,
+    flush_interval_sec: Option<usize>,
 }
 
 impl GraphSettings {
@@ -185,7 +212,7 @@ impl GraphSettings {
             Ok(found)
         })?;
         settings.quantization = settings.quantization.or(coded);
-        fields.optional("optimizers_config", |value, place| only_fixed(value, place, &OF_OPTIMIZER))?;
+        settings.optimizer = fields.optional("optimizers_config", Optimizer::read)?.unwrap_or_default();
         Ok(settings)
     }
 
@@ -196,6 +223,7 @@ impl GraphSettings {
             ef_construct: self.ef_construct.or(others.ef_construct),
             full_scan_threshold: self.full_scan_threshold.or(others.full_scan_threshold),
             quantization: self.quantization.or(others.quantization),
+            optimizer: others.optimizer,
         }
     }
 
@@ -228,9 +256,44 @@ impl GraphSettings {
     }
 }
 
+impl Optimizer {
+    fn read(value: Value, place: Place<'_>) -> Result<Optimizer, Problem> {
+        let mut fields = Fields::new(value, place)?;
+        let optimizer = Optimizer {
+            indexing_threshold: fields.optional("indexing_threshold", decode::whole)?,
+            flush_interval_sec: fields.optional("flush_interval_sec", decode::whole)?,
+        };
+        fixed(&mut fields, &OF_OPTIMIZER)?;
+        fields.finish()?;
+        Ok(optimizer)
+    }
+
+    /// Refuses what does not hold of a collection whose graphs begin at one of these sizes.
+    pub(crate) fn check(self, thresholds: &[usize], durability: Durability) -> Result<(), Problem> {
+        let place = Place::Body;
+        let place = place.field("optimizers_config");
+        if let Some(found) = self.indexing_threshold
+            && !thresholds.contains(&found)
+            && !INDEXING_UNCHOSEN.contains(&found)
+        {
+            let wanted = thresholds.first().copied().unwrap_or_default();
+            let why = "`hnsw_config.full_scan_threshold` says from which size on";
+            return Err(not_supported(place.field("indexing_threshold"), &found, &wanted, why));
+        }
+        match (durability, self.flush_interval_sec) {
+            (Durability::Relaxed, Some(0)) => {
+                let why = "`durability` is `relaxed`, under which a power cut takes about a second";
+                Err(not_supported(place.field("flush_interval_sec"), &0, &"1 or more", why))
+            }
+            (Durability::Strict | Durability::Relaxed, _) => Ok(()),
+        }
+    }
+}
+
 /// Reads the settings of a collection that cannot be chosen.
 pub(crate) fn fixed_of_collection(fields: &mut Fields<'_>) -> Result<(), Problem> {
     fixed(fields, &OF_COLLECTION)?;
+    fields.optional("wal_config", |value, place| only_fixed(value, place, &OF_LOG))?;
     strict_mode(fields)
 }
 
@@ -275,6 +338,7 @@ pub(crate) fn graph(value: Value, place: Place<'_>) -> Result<GraphSettings, Pro
         ef_construct: fields.optional("ef_construct", decode::whole)?,
         full_scan_threshold: fields.optional("full_scan_threshold", decode::whole)?,
         quantization: fields.optional("quantization", quantization)?,
+        optimizer: Optimizer::default(),
     };
     fixed(&mut fields, &OF_GRAPH)?;
     fields.finish()?;

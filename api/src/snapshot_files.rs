@@ -87,6 +87,10 @@ impl SnapshotFiles {
                 Ok(_) if folder.join(&name).exists() => fs::remove_file(&partial).map_err(failed)?,
                 Ok(file) => break (name, partial, file),
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+                // An upload that ended left no snapshot and took the folder with it.
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                    fs::create_dir_all(&folder).map_err(failed)?;
+                }
                 Err(error) => return Err(failed(error)),
             }
             copy += 1;
@@ -115,6 +119,10 @@ impl SnapshotFiles {
                     return Ok(Partial { path, file });
                 }
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+                // An upload that ended left no snapshot and took the folder with it.
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                    fs::create_dir_all(&folder).map_err(failed)?;
+                }
                 Err(error) => return Err(failed(error)),
             }
         }
@@ -232,6 +240,8 @@ impl Drop for Partial {
         if let Err(error) = fs::remove_file(&self.path) {
             tracing::warn!(path = %self.path.display(), %error, "an uploaded snapshot was not removed");
         }
+        // Of a collection without snapshots nothing stays; with some, its folder cannot be removed.
+        _ = self.path.parent().map(fs::remove_dir);
     }
 }
 
@@ -317,7 +327,7 @@ fn hash(path: &Path) -> io::Result<String> {
     Ok(hex(hashed.context.finish().as_ref()))
 }
 
-fn hex(bytes: &[u8]) -> String {
+pub(crate) fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 

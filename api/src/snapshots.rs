@@ -152,8 +152,8 @@ fn replace(task: &Task, name: &Name, archive: File) -> Result<(), Problem> {
     drop(builds);
     adopted?;
     edge.forget(name);
-    // Ready again before anybody asks for it. Whoever does is told if it does not open.
-    _ = catalogue.begin(name);
+    // Ready again before this is answered. Whoever asks for it is told if it does not open.
+    _ = catalogue.get(name);
     Ok(())
 }
 

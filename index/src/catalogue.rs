@@ -225,6 +225,11 @@ impl Catalogue {
         self.lock.exclude(&self.folder, || self.sweep()).map_err(|refused| self.refused(refused, true))
     }
 
+    /// Whether [`Catalogue::lock_exclusively`] would find nobody else there. Makes and keeps nothing.
+    pub fn check_free(&self) -> Result<(), CatalogueError> {
+        self.lock.check_free(&self.folder).map_err(|refused| self.refused(refused, true))
+    }
+
     /// The names of all collections, in order.
     pub fn names(&self) -> Result<Vec<Name>, CatalogueError> {
         let folder = self.collections();

@@ -82,6 +82,19 @@ impl DataLock {
         Ok(())
     }
 
+    /// Whether nobody holds the lock. Makes and keeps nothing.
+    pub(crate) fn check_free(&self, folder: &Path) -> Result<(), Refused> {
+        if self.is_held() {
+            return Ok(());
+        }
+        let path = folder.join(FILE);
+        match File::open(&path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+            Err(error) => Err(Refused::File(path, error)),
+            Ok(file) => take(&path, || file.try_lock()),
+        }
+    }
+
     /// Takes the lock together with others who share it, unless it is held already. If there is something to
     /// sweep up and nobody else is there, `sweep` is called while that is so.
     pub(crate) fn share(

@@ -421,6 +421,17 @@ pub enum WriteError {
         /// The bank.
         bank: Name,
     },
+    /// A bank that others filled is to keep queries.
+    #[error(
+        "bank `{bank}` has {entries} entries and none of a query that was served: name a new bank, so that the two \
+         are not mixed"
+    )]
+    BankIsNotLive {
+        /// The bank.
+        bank: Name,
+        /// How many entries it has.
+        entries: usize,
+    },
     /// A number of a live bank's policy that is out of range.
     #[error("{parameter} is {found}, wanted {wanted}")]
     Live {
@@ -570,6 +581,7 @@ impl WriteError {
             | WriteError::PriorValue { .. }
             | WriteError::TooManyPriors
             | WriteError::BankIsLive { .. }
+            | WriteError::BankIsNotLive { .. }
             | WriteError::Live { .. }
             | WriteError::BankInUse { .. } => Blame::Caller,
         }

@@ -80,7 +80,7 @@ pub use data_lock::DataHolder;
 pub use default::{DefaultCorrection, DefaultEvidence, Interval};
 pub use error::{OpenError, ReadError, WriteError};
 pub use freezing::{BuiltApart, GraphBuild};
-pub use live::{LIVE_CAPACITY_MAX, LIVE_RETENTION_MAX, LiveBank};
+pub use live::{LIVE_CAPACITY_MAX, LIVE_ID_PREFIX, LIVE_RETENTION_MAX, LiveBank};
 pub use mend::{MendOutcome, Mended};
 pub use merging::SEGMENT_DEAD_SHARE_MAX;
 pub use open_progress::{OpenPhase, OpenProgress};

@@ -7,6 +7,9 @@ use crate::{Name, WriteError};
 /// The largest capacity of a live bank: what is kept is in memory and in the bank.
 pub const LIVE_CAPACITY_MAX: usize = 1_000_000;
 
+/// How the ids of the entries start that are queries which were served.
+pub const LIVE_ID_PREFIX: &str = "live-";
+
 /// The longest that a query can be kept, in seconds: ten years.
 pub const LIVE_RETENTION_MAX: u64 = 10 * 366 * 86_400;
 
@@ -14,8 +17,8 @@ pub const LIVE_RETENTION_MAX: u64 = 10 * 366 * 86_400;
 /// was asked at; not its text, and nothing of who asked. Without a policy nothing is kept.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct LiveBank {
-    /// The query bank they are kept in, made if it does not exist. Entries that were put there by others
-    /// stay, and do not count.
+    /// The query bank they are kept in, made if it does not exist; one that has entries must have kept queries
+    /// before. Entries that were put there by others stay, and do not count.
     pub bank: Name,
     /// The share of the queries that are looked at: above 0, at most 1.
     pub rate: f64,

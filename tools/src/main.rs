@@ -47,16 +47,13 @@ fn outlive_file_limits() {
 }
 
 fn run(cli: Cli) -> anyhow::Result<Outcome> {
-    let mut settings = match settings::read(cli.config.as_deref()) {
+    let mut settings = match settings::read(cli.config.as_deref(), cli.data_dir) {
         Err(error) if matches!(&cli.command, Command::Serve(serve) if serve.check) => {
             report(&error, cli.json);
             return Ok(Outcome::WrongSettings);
         }
         settings => settings?,
     };
-    if let Some(data_dir) = cli.data_dir {
-        settings.data_dir = data_dir;
-    }
     if cli.using.is_some() && !cli.command.is_of_one_vector() {
         anyhow::bail!(
             "--using has no meaning for this command, which is not about one vector of a collection"
@@ -109,6 +106,7 @@ fn start_telemetry(settings: &mut Settings, command: &Command) -> anyhow::Result
     if serve.check {
         return Telemetry::start(LogFormat::Text, None);
     }
+    settings.observe.check()?;
     Telemetry::start(settings.observe.log_format, settings.observe.otlp().as_ref())
 }
 

@@ -10,8 +10,8 @@ use std::time::Duration;
 use anyhow::{Context, bail};
 use config::{Config, Environment, File, FileFormat};
 use dehub_api::{
-    AuditConfig, BODY_LIMIT_BYTES, BODY_TIMEOUT, Key, KeyError, Limits, PORT, RateLimit, Rights,
-    SLOW_QUERY_MS, ServerConfig, TlsConfig,
+    AuditConfig, BODY_LIMIT_BYTES, BODY_TIMEOUT, Key, Limits, PORT, RateLimit, Rights, SLOW_QUERY_MS,
+    ServerConfig, TlsConfig,
 };
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::Value;
@@ -60,6 +60,8 @@ pub(crate) struct ServiceSettings {
     pub key_file: Option<PathBuf>,
     /// Whether an address that others can reach is served without any key.
     pub allow_unauthenticated: bool,
+    /// Names that the server answers to; in the environment with commas between.
+    pub hosts: Vec<String>,
     /// Origins whose pages may use the server from a browser; in the environment with commas between.
     pub cors_origins: Vec<String>,
     /// Requests with the engine at a time, or waiting for it.
@@ -117,6 +119,15 @@ impl ObserveSettings {
         self.slow_query_ms = slow_query_ms.unwrap_or(self.slow_query_ms);
         self.otlp_endpoint = otlp_endpoint.clone().or_else(|| self.otlp_endpoint.take());
         self.otlp_sample = otlp_sample.unwrap_or(self.otlp_sample);
+    }
+
+    /// Whether spans can be recorded as they say, wherever they go.
+    pub(crate) fn check(&self) -> anyhow::Result<()> {
+        let sample = self.otlp_sample;
+        if !(0.0..=1.0).contains(&sample) {
+            bail!("the share of traces to record (otlp_sample) is {sample}, wanted 0 to 1");
+        }
+        self.otlp().as_ref().map_or(Ok(()), Otlp::check)
     }
 
     /// Where spans go, if anywhere.
@@ -221,6 +232,7 @@ impl Default for ServiceSettings {
             read_only_api_key: None,
             key_file: None,
             allow_unauthenticated: false,
+            hosts: Vec::new(),
             cors_origins: Vec::new(),
             requests_max: limits.requests,
             engine_threads: limits.engine_threads,
@@ -238,8 +250,11 @@ impl Default for ServiceSettings {
 
 impl Settings {
     /// The server they describe. Keys are hashed here and go no further.
-    pub(crate) fn server(&self) -> Result<ServerConfig, KeyError> {
+    pub(crate) fn server(&self) -> anyhow::Result<ServerConfig> {
         let service = &self.service;
+        if let (Some(burst), None) = (service.rate_burst, service.rate_per_second) {
+            bail!("service.rate_burst is {burst}, which has no meaning without service.rate_per_second");
+        }
         let named = [
             ("service.api_key", &service.api_key, Rights::Admin),
             ("service.read_only_api_key", &service.read_only_api_key, Rights::ReadOnly),
@@ -270,6 +285,7 @@ impl Settings {
             key_file: service.key_file.clone(),
             allow_unauthenticated: service.allow_unauthenticated,
             tls: service.tls.as_ref().map(TlsSettings::config),
+            hosts: service.hosts.clone(),
             cors_origins: service.cors_origins.clone(),
             audit: service.audit.path.clone().map(|path| AuditConfig { path, blocks: service.audit.blocks }),
             slow_query_ms: self.observe.slow_query_ms,
@@ -306,8 +322,8 @@ const FILE: &str = "dehub.toml";
 /// Keys are taken from the environment as they are: `1e5` is a key there and no number.
 const SECRETS: [&str; 2] = ["DEHUB__SERVICE__API_KEY", "DEHUB__SERVICE__READ_ONLY_API_KEY"];
 
-/// Reads the settings; `file` was named by a flag and must exist.
-pub(crate) fn read(file: Option<&Path>) -> anyhow::Result<Settings> {
+/// Reads the settings; `file` and `data_dir` were named by flags, and the file must exist.
+pub(crate) fn read(file: Option<&Path>, data_dir: Option<PathBuf>) -> anyhow::Result<Settings> {
     let named = file.unwrap_or(Path::new(FILE));
     let text = match fs::read_to_string(named) {
         Err(error) if error.kind() == io::ErrorKind::NotFound && file.is_none() => String::new(),
@@ -323,7 +339,8 @@ pub(crate) fn read(file: Option<&Path>) -> anyhow::Result<Settings> {
         .separator("__")
         .try_parsing(true)
         .list_separator(",")
-        .with_list_parse_key("service.cors_origins");
+        .with_list_parse_key("service.cors_origins")
+        .with_list_parse_key("service.hosts");
     let merged = Config::builder()
         .add_source(File::from_str(&text, FileFormat::Toml))
         .add_source(environment)
@@ -335,5 +352,9 @@ pub(crate) fn read(file: Option<&Path>) -> anyhow::Result<Settings> {
     let [api_key, read_only] = SECRETS.map(|name| env::var(name).ok().map(Secret));
     settings.service.api_key = api_key.or(settings.service.api_key);
     settings.service.read_only_api_key = read_only.or(settings.service.read_only_api_key);
+    settings.data_dir = data_dir.unwrap_or(settings.data_dir);
+    if settings.data_dir.as_os_str().is_empty() {
+        bail!("data_dir is empty, wanted the directory where collections live");
+    }
     Ok(settings)
 }

@@ -35,6 +35,7 @@ const SECTIONS: &[&str] = &[
     "empty",
     "batches",
     "groups",
+    "migrating",
     "fusion",
     "recommending",
     "discovering",

@@ -24,11 +24,19 @@ const STEP_BYTES: usize = 64 * 1024;
 /// The encodings that are taken.
 const TAKEN: &str = "gzip, zstd, identity";
 
+/// The first byte of a body in gzip (RFC 1952).
+const GZIP_FIRST: u8 = 0x1f;
+
+/// Of one in zstd (RFC 8878): of a frame, and of one to pass over, which has any low digit.
+const ZSTD_FIRST: u8 = 0x28;
+const ZSTD_SKIPPED_FIRST: u8 = 0x50;
+
 /// Turns the chunks of a body into what they stand for.
 pub(crate) struct Inflater {
     coding: Coding,
     received: u64,
     produced: u64,
+    first: Option<u8>,
 }
 
 enum Coding {
@@ -79,7 +87,7 @@ impl Inflater {
             let detail = format!("the content encoding is {found}, wanted one of {TAKEN}");
             return Err(Problem::new(WRONG_CONTENT_ENCODING, detail).wanted(TAKEN).found(found));
         };
-        Ok(Inflater { coding, received: 0, produced: 0 })
+        Ok(Inflater { coding, received: 0, produced: 0, first: None })
     }
 
     /// Whether chunks stand for themselves.
@@ -90,6 +98,7 @@ impl Inflater {
     /// Appends what a chunk stands for to `out`, which may grow by `room` bytes.
     pub(crate) fn push(&mut self, chunk: &[u8], room: usize, out: &mut Vec<u8>) -> Result<(), Problem> {
         self.received = self.received.saturating_add(chunk.len() as u64);
+        self.first = self.first.or(chunk.first().copied());
         let by_ratio = FREE_BYTES.saturating_add(self.received.saturating_mul(RATIO_MAX));
         let may_unfold = by_ratio.saturating_sub(self.produced);
         let most = may_unfold.min(room as u64);
@@ -118,17 +127,24 @@ impl Inflater {
 
     /// Checks that the body ended where its encoding ends, and appends what was held back.
     pub(crate) fn finish(&mut self, room: usize, out: &mut Vec<u8>) -> Result<(), Problem> {
+        let first = self.first.unwrap_or_default();
         match &mut self.coding {
             Coding::Identity => Ok(()),
             // An empty body is a matter of its type.
             _ if self.received == 0 => Ok(()),
             Coding::Zstd { is_whole: true, .. } => Ok(()),
-            Coding::Zstd { .. } => Err(damaged(&io::ErrorKind::UnexpectedEof.into())),
+            Coding::Zstd { .. } => {
+                Err(cut_off("zstd", first == ZSTD_FIRST || first & 0xf0 == ZSTD_SKIPPED_FIRST))
+            }
             Coding::Gzip(decoder) => {
                 *decoder.get_mut() = Sink { bytes: std::mem::take(out), room: room as u64 };
                 let outcome = decoder.try_finish();
                 *out = std::mem::take(decoder.get_mut()).bytes;
-                outcome.map_err(|error| damaged(&error))
+                let is_full = |error: &io::Error| error.kind() == io::ErrorKind::StorageFull;
+                outcome.map_err(|error| match is_full(&error) {
+                    true => too_large(self.produced.saturating_add(room as u64)),
+                    false => cut_off("gzip", first == GZIP_FIRST),
+                })
             }
         }
     }
@@ -173,9 +189,16 @@ fn too_large(limit: u64) -> Problem {
 }
 
 fn damaged(error: &io::Error) -> Problem {
-    let is_cut = error.kind() == io::ErrorKind::UnexpectedEof;
-    let reason = if is_cut { "it ends before its end".to_owned() } else { error.to_string() };
-    Problem::new(BAD_COMPRESSION, format!("the body cannot be decompressed: {reason}"))
+    Problem::new(BAD_COMPRESSION, format!("the body cannot be decompressed: {error}"))
+}
+
+/// What came is no whole of its encoding, or nothing of it.
+fn cut_off(coding: &str, begins_well: bool) -> Problem {
+    let reason = match begins_well {
+        true => "it was cut off, or its checksum does not fit",
+        false => "it does not begin as such a body does",
+    };
+    Problem::new(BAD_COMPRESSION, format!("the body cannot be decompressed as {coding}: {reason}"))
 }
 
 #[cfg(test)]
@@ -238,6 +261,11 @@ mod tests {
             for cut in 1..whole.len() {
                 let refused = unfolded(coding, &whole[..cut], 5, 1000).expect_err("cut off");
                 assert_eq!(refused.status(), 400, "{coding} cut at {cut}");
+                assert!(refused.detail().contains("cut off"), "{coding} cut at {cut}: {refused:?}");
+            }
+            for other in [&b"x"[..], b"xxx", b"{}"] {
+                let refused = unfolded(coding, other, 5, 1000).expect_err("not packed");
+                assert!(refused.detail().contains("does not begin"), "{coding}: {refused:?}");
             }
             assert!(unfolded(coding, &[&whole[..], b"rubbish"].concat(), 5, 1000).is_err(), "{coding}");
             assert!(unfolded(coding, b"not packed", 3, 1000).is_err(), "{coding}");

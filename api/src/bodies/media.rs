@@ -38,12 +38,23 @@ impl Media {
         let found = text(headers.get(CONTENT_TYPE), "none");
         let essence = found.split(';').next().unwrap_or_default().trim();
         let is_it = |media: &&Media| media.names().iter().any(|name| essence.eq_ignore_ascii_case(name));
-        allowed.iter().find(is_it).copied().ok_or_else(|| {
+        let media = allowed.iter().find(is_it).filter(|_| is_utf8(found));
+        media.copied().ok_or_else(|| {
             let wanted = allowed.iter().map(|media| media.name()).collect::<Vec<_>>().join(", ");
-            let detail = format!("the content type is {found}, wanted {wanted}");
+            let detail = format!("the content type is {found}, wanted {wanted}, and text in UTF-8");
             Problem::new(WRONG_CONTENT_TYPE, detail).wanted(wanted).found(found)
         })
     }
+}
+
+/// Whether a content type names no other encoding of text than UTF-8, of which ASCII is a part.
+fn is_utf8(content_type: &str) -> bool {
+    let parameters = content_type.split(';').skip(1).filter_map(|parameter| parameter.split_once('='));
+    let mut charsets = parameters.filter(|(name, _)| name.trim().eq_ignore_ascii_case("charset"));
+    charsets.all(|(_, value)| {
+        let value = value.trim().trim_matches('"');
+        ["utf-8", "utf8", "us-ascii"].iter().any(|known| value.eq_ignore_ascii_case(known))
+    })
 }
 
 /// The form of an answer.

@@ -20,7 +20,7 @@ pub(crate) use lines::{LineBatch, Lines};
 pub(crate) use media::{Accepted, Form, Media, packs};
 pub(crate) use rows::{RowSink, Rows};
 pub(crate) use sinks::{DeletedIds, EntryRows, PointRows};
-pub(crate) use table::{open, refused};
+pub(crate) use table::{LEAVE_OUT, open, refused};
 
 /// What a body holds.
 pub(crate) enum Content {

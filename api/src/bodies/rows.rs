@@ -4,7 +4,7 @@ use dehub_format::{TableBatch, TableFormat};
 use dehub_index::BATCH_POINTS_MAX;
 use serde_json::Value;
 
-use crate::bodies::{LineBatch, refused};
+use crate::bodies::{LEAVE_OUT, LineBatch, refused};
 use crate::call::{Answer, Task};
 use crate::decode::{self, Place};
 use crate::errors::EMPTY_BATCH;
@@ -71,7 +71,7 @@ impl<S: RowSink> Rows<S> {
         bytes: Vec<u8>,
         bytes_max: usize,
     ) -> Result<(), Problem> {
-        let mut table = super::open(format, bytes, bytes_max)?;
+        let mut table = super::open(format, bytes, bytes_max, self.task.parameters.text(LEAVE_OUT))?;
         // How long the batches of a table are is its writer's affair: they are put together to ours.
         let mut pending = 0;
         while let Some(batch) = table.next() {

@@ -6,7 +6,7 @@ use dehub_vector::PointId;
 use serde_json::{Map, Value};
 
 use crate::bodies::sinks::{no_named_vectors, no_others, no_texts};
-use crate::bodies::{LineBatch, open, refused};
+use crate::bodies::{LEAVE_OUT, LineBatch, open, refused};
 use crate::call::Task;
 use crate::decode;
 use crate::errors::{BATCH_TOO_LARGE, INTERNAL, INVALID_ID, MISSING_FIELD, UNKNOWN_PARAMETER};
@@ -34,7 +34,7 @@ pub(crate) fn of_table(
 ) -> Result<Questions, Problem> {
     let settings = settings(task)?;
     let (mut sources, mut labels) = (Vec::new(), Vec::new());
-    for batch in open(format, bytes, bytes_max)? {
+    for batch in open(format, bytes, bytes_max, task.parameters.text(LEAVE_OUT))? {
         let batch = batch.map_err(|error| refused(&error))?;
         let first = batch.first_row;
         no_texts(batch.texts.as_deref(), first)?;
@@ -103,13 +103,13 @@ fn settings(task: &Task) -> Result<Map<String, Value>, Problem> {
     }
 }
 
-/// Refuses settings where every query has its own.
+/// Refuses the parameters of tables where every query has its own settings, and no columns.
 pub(crate) fn no_settings(task: &Task) -> Result<(), Problem> {
-    if task.parameters.text(SETTINGS).is_none() {
-        return Ok(());
-    }
-    let detail = "the parameter `settings` goes with tables: a query of JSON has its settings beside it";
-    Err(Problem::new(UNKNOWN_PARAMETER, detail).in_parameter(SETTINGS))
+    let given = |name: &&str| task.parameters.text(name).is_some();
+    let Some(name) = [SETTINGS, LEAVE_OUT].into_iter().find(given) else { return Ok(()) };
+    let detail =
+        format!("the parameter `{name}` goes with tables: a query of JSON has its settings beside it");
+    Err(Problem::new(UNKNOWN_PARAMETER, detail).in_parameter(name))
 }
 
 /// Every line as a query, read by `read` with its number from 0.

@@ -8,12 +8,23 @@ use crate::errors::{
 };
 use crate::problem::Problem;
 
-/// Opens a table, whose values may take `bytes_max` once they are decoded.
-pub(crate) fn open(format: TableFormat, bytes: Vec<u8>, bytes_max: usize) -> Result<TableReader, Problem> {
+/// The parameter for columns of a table that are not read.
+pub(crate) const LEAVE_OUT: &str = "leave_out";
+
+/// Opens a table, whose values may take `bytes_max` once they are decoded. The columns `leave_out`, with commas
+/// between, are not read.
+pub(crate) fn open(
+    format: TableFormat,
+    bytes: Vec<u8>,
+    bytes_max: usize,
+    leave_out: Option<&str>,
+) -> Result<TableReader, Problem> {
     if bytes.is_empty() {
         return Err(Problem::new(BAD_TABLE, "the body is empty, wanted a table").at(""));
     }
-    open_table(format, bytes, &ReadOptions::default(), bytes_max).map_err(|error| refused(&error))
+    let leave_out = leave_out.into_iter().flat_map(|names| names.split(',')).map(str::to_owned).collect();
+    let options = ReadOptions { leave_out, ..ReadOptions::default() };
+    open_table(format, bytes, &options, bytes_max).map_err(|error| refused(&error))
 }
 
 /// An error of a table: a cell is at `/rows/{row}/{column}`, a column at `/columns/{column}`.
@@ -50,7 +61,7 @@ pub(crate) fn refused(error: &FormatError) -> Problem {
         FormatError::Line { .. } | FormatError::Size { .. } | FormatError::RowCounts { .. } => {
             new(INVALID_VALUE).at("")
         }
-        // A body has no name, no path and no options.
+        // A body has no name and no path, and no options that contradict each other.
         FormatError::Io { .. } | FormatError::UnknownExtension { .. } | FormatError::Options { .. } => {
             new(INTERNAL)
         }

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use dehub_index::LiveBank;
+use dehub_index::{LIVE_ID_PREFIX, LiveBank};
 use dehub_vector::PointId;
 
 use super::reservoir::{Limits, Reservoir, Stamp};
@@ -105,18 +105,15 @@ impl Capture {
     }
 }
 
-/// How the ids of entries start that a live bank keeps.
-const PREFIX: &str = "live-";
-
 /// The id of the entry of a query: when it was asked, and its priority.
 pub(crate) fn id_of(stamp: Stamp) -> PointId {
-    PointId::Text(format!("{PREFIX}{}-{:016x}", stamp.at_ms, stamp.priority).into())
+    PointId::Text(format!("{LIVE_ID_PREFIX}{}-{:016x}", stamp.at_ms, stamp.priority).into())
 }
 
 /// The stamp in an id; `None` if the entry is not one of ours.
 fn stamp_of(id: &PointId) -> Option<Stamp> {
     let PointId::Text(text) = id else { return None };
-    let (at, priority) = text.strip_prefix(PREFIX)?.split_once('-')?;
+    let (at, priority) = text.strip_prefix(LIVE_ID_PREFIX)?.split_once('-')?;
     let stamp = Stamp { at_ms: at.parse().ok()?, priority: u64::from_str_radix(priority, 16).ok()? };
     // One query has one id, so that an entry is found again by it.
     (id_of(stamp) == *id).then_some(stamp)

@@ -15,7 +15,7 @@ use super::{Flushed, Watched};
 use crate::banks;
 use crate::call::{Call, Task};
 use crate::decode::{self, Fields, Place};
-use crate::errors::{self, NOT_LIVE, Written};
+use crate::errors::{self, BANK_IN_USE, NOT_LIVE, Written};
 use crate::openapi::Id;
 use crate::problem::Problem;
 
@@ -261,6 +261,10 @@ pub(crate) fn policy(body: Value) -> Result<LiveBank, Problem> {
 }
 
 fn refused(error: &WriteError) -> Problem {
+    if let WriteError::BankIsNotLive { bank, .. } = error {
+        let wanted = "a new bank, an empty one, or one that kept queries";
+        return Problem::new(BANK_IN_USE, error.to_string()).at("/bank").wanted(wanted).found(bank);
+    }
     let problem = errors::write(error, &Written::Choice);
     if matches!(error, WriteError::BankKind { .. }) { problem.at("/bank") } else { problem }
 }

@@ -23,6 +23,7 @@ use utoipa::openapi::{
 use utoipa_swagger_ui::Config;
 
 pub(crate) use self::schema::{GroupValue, Id};
+use crate::call;
 use crate::errors::{INTERNAL, UNKNOWN_PATH};
 use crate::problem::{MEDIA_TYPE, Members, Problem};
 use crate::routes::{self, Access};
@@ -61,7 +62,9 @@ const TAGS: [(&str, &str); 9] = [
 
 const ABOUT: &str = "A vector database that ranks by hubness-corrected scores. Paths, bodies and semantics are those \
     of Qdrant's REST interface where that has them. A body has no field that is read and then ignored: what is not \
-    known is refused by name. Every refusal is a problem document of RFC 9457 with a stable `code`.";
+    known is refused by name. Every refusal is a problem document of RFC 9457 with a stable `code`, but for that of a \
+    head which HTTP does not allow: a status alone. HEAD is answered as GET, without the body. A request other than \
+    these whose `Origin` is another one than the server's own is refused, unless the operator lists it.";
 
 /// The document.
 static DOCUMENT: LazyLock<String> = LazyLock::new(|| {
@@ -76,8 +79,10 @@ pub fn openapi() -> &'static str {
 }
 
 /// `GET /openapi.json`
-pub(crate) async fn serve() -> HttpResponse {
-    HttpResponse::Ok().content_type("application/json").body(openapi())
+pub(crate) async fn serve(request: HttpRequest) -> HttpResponse {
+    let mut response = HttpResponse::Ok();
+    response.content_type("application/json");
+    call::packed(&request, response, openapi().as_bytes().to_vec())
 }
 
 /// `GET /docs`
@@ -92,12 +97,15 @@ pub(crate) async fn page(request: HttpRequest) -> HttpResponse {
     let config = Arc::new(Config::from("../openapi.json").validator_url("none"));
     let file = request.match_info().query("file");
     match utoipa_swagger_ui::serve(file, config) {
-        Ok(Some(file)) => HttpResponse::Ok()
-            .content_type(file.content_type)
-            .insert_header((header::CONTENT_SECURITY_POLICY, POLICY))
-            .insert_header((header::X_CONTENT_TYPE_OPTIONS, "nosniff"))
-            .insert_header((header::REFERRER_POLICY, "no-referrer"))
-            .body(file.bytes.into_owned()),
+        Ok(Some(file)) => {
+            let mut response = HttpResponse::Ok();
+            response
+                .content_type(file.content_type)
+                .insert_header((header::CONTENT_SECURITY_POLICY, POLICY))
+                .insert_header((header::X_CONTENT_TYPE_OPTIONS, "nosniff"))
+                .insert_header((header::REFERRER_POLICY, "no-referrer"));
+            call::packed(&request, response, file.bytes.into_owned())
+        }
         Ok(None) => Problem::new(UNKNOWN_PATH, format!("there is no page {file:?}")).response(),
         Err(error) => Problem::new(INTERNAL, format!("the page cannot be shown: {error}")).response(),
     }

@@ -11,7 +11,7 @@ use utoipa::openapi::security::SecurityRequirement;
 use utoipa::openapi::{Ref, RefOr, Required, Response, ResponseBuilder};
 
 use super::schema::{NAME_PATTERN, Named, Shape, collect, one};
-use crate::bodies::Media;
+use crate::bodies::{LEAVE_OUT, Media};
 use crate::routes::Access;
 
 /// An operation while it is described.
@@ -145,7 +145,8 @@ impl Operation {
             }
             body.description = Some(doc.to_owned());
         }
-        self
+        let left_out = "Columns of a table that are not read, with commas between.";
+        self.parameter(LEAVE_OUT, Object::with_type(Type::String), left_out)
     }
 
     /// It takes a form.

@@ -154,10 +154,12 @@ impl Reader<'_> {
         let lookup = fields.optional("lookup_from", |value, place| {
             Lookup::read(self.elsewhere, value, place, using.is_some())
         })?;
-        let (kind, examples) = self.kind(fields, place, lookup.flatten().as_ref(), &mut using)?;
+        let lookup = lookup.flatten();
+        let (kind, examples) = self.kind(fields, place, lookup.as_ref(), &mut using)?;
+        let left_out = lookup.map(Lookup::left_out).unwrap_or_default();
         let (using, using_place) = using.unzip();
         let prefetch = self.prefetch(fields, depth)?;
-        let limit = fields.optional("limit", decode::whole)?;
+        let limit = fields.optional("limit", decode::count)?;
         let search = fields.optional("params", params)?.unwrap_or_default();
         let score_threshold = fields.optional("score_threshold", decode::number_32)?;
         let filter = fields.optional("filter", filter)?.flatten();
@@ -173,6 +175,7 @@ impl Reader<'_> {
             prefetch,
             using,
             score_threshold,
+            left_out,
             ..Request::new(kind.unwrap_or(Kind::ById), settings)
         };
         consistent(&request, place, has_query, has_hubness)?;
@@ -282,6 +285,11 @@ fn consistent(
         let detail = "a correction needs a query to rank by; that of a fusion is given in its prefetches";
         return refused(INVALID_VALUE, "hubness", detail);
     }
+    if !is_scored && request.settings.search != Search::Auto {
+        let detail =
+            "points that are listed or fused are not searched for; a prefetch has `params` of its own";
+        return refused(INVALID_VALUE, "params", detail);
+    }
     let takes_priors = match &request.kind {
         Kind::Nearest(_) => true,
         Kind::Recommend { strategy, .. } => *strategy == Strategy::AverageVector,
@@ -319,10 +327,10 @@ fn refuse_shards(fields: &mut Fields<'_>) -> Result<(), Problem> {
 
 pub(crate) fn params(value: Value, place: Place<'_>) -> Result<Search, Problem> {
     let mut fields = Fields::new(value, place)?;
-    let effort = fields.optional("hnsw_ef", decode::whole)?;
+    let effort = fields.optional("hnsw_ef", decode::count)?;
     let exact = fields.optional("exact", decode::flag)?.unwrap_or(false);
     let recall = fields.optional("recall", decode::number)?;
-    let candidates = fields.optional("candidates", decode::whole)?;
+    let candidates = fields.optional("candidates", decode::count)?;
     fields.optional("indexed_only", |value, place| match decode::flag(value, place)? {
         false => Ok(()),
         true => {

@@ -153,7 +153,7 @@ fn groups(task: &Task, body: Value, form: Form) -> Result<GroupsReply, Problem> 
 /// Reads `group_by`, `group_size` and `limit`.
 fn grouping(fields: &mut Fields<'_>) -> Result<Grouping, Problem> {
     let count = |value, place: Place<'_>| {
-        let found = decode::whole(value, place)?;
+        let found = decode::count(value, place)?;
         if (1..=LIMIT_MAX).contains(&found) {
             return Ok(found);
         }

@@ -219,11 +219,15 @@ fn fusion(value: Value, place: Place<'_>) -> Result<Fusion, Problem> {
 fn rrf(value: Value, place: Place<'_>) -> Result<Fusion, Problem> {
     let mut fields = Fields::new(value, place)?;
     let k = fields.optional("k", |value, place| {
-        let found = decode::whole(value, place)?;
+        let found = decode::count(value, place)?;
         let k = u32::try_from(found).ok().filter(|&k| k > 0);
         k.ok_or_else(|| decode::out_of_range(place, found, "a whole number from 1 to 4294967295"))
     })?;
-    let weights = fields.optional("weights", |value, place| decode::list(value, place, decode::number_32))?;
+    let weight = |value, place: Place<'_>| {
+        let found = decode::number_32(value, place)?;
+        if found >= 0.0 { Ok(found) } else { Err(decode::out_of_range(place, found, "a weight from 0")) }
+    };
+    let weights = fields.optional("weights", |value, place| decode::list(value, place, weight))?;
     fields.finish()?;
     Ok(Fusion::Rrf { k: k.unwrap_or(RRF_K_DEFAULT), weights })
 }

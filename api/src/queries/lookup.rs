@@ -1,5 +1,6 @@
 //! Vectors and points of other collections.
 
+use std::cell::RefCell;
 use std::sync::Arc;
 
 use dehub_index::{Name, Snapshot};
@@ -18,6 +19,10 @@ pub(crate) struct Lookup {
     /// The name of the vector; `None` for the unnamed one.
     vector: Option<String>,
     snapshot: Arc<Snapshot>,
+    /// Whether it is the collection that is searched.
+    is_here: bool,
+    /// The points whose vectors were taken.
+    taken: RefCell<Vec<PointId>>,
 }
 
 impl Lookup {
@@ -34,11 +39,17 @@ impl Lookup {
         let vector = fields.optional("vector", decode::string)?.filter(|name| !name.is_empty());
         fields.finish()?;
         let is_same_vector = vector.is_none() || !has_name;
-        if is_same_vector && elsewhere.here()? == name {
+        let is_here = elsewhere.is_here(&name)?;
+        if is_same_vector && is_here {
             return Ok(None);
         }
         let snapshot = elsewhere.snapshot(&name, place.field("collection"))?;
-        Ok(Some(Lookup { name, vector, snapshot }))
+        Ok(Some(Lookup { name, vector, snapshot, is_here, taken: RefCell::default() }))
+    }
+
+    /// The points of the collection that is searched which were named: they are no answer.
+    pub(crate) fn left_out(self) -> Vec<PointId> {
+        if self.is_here { self.taken.into_inner() } else { Vec::new() }
     }
 
     /// The vector of one of its points.
@@ -54,22 +65,24 @@ impl Lookup {
             let detail = format!("the point {id} of collection `{}` has no such vector", self.name);
             return Err(Problem::new(errors::NO_VECTOR, detail).at(place).found(id));
         }
+        self.taken.borrow_mut().push(id.clone());
         Ok(Source::Vector(space.vector(row).to_vec()))
     }
 }
 
 /// The collections that a body may name.
 pub(crate) trait Elsewhere {
-    /// The collection that the path names.
-    fn here(&self) -> Result<Name, Problem>;
+    /// Whether a name, or what it is an alias of, is that of the collection that the path names.
+    fn is_here(&self, name: &Name) -> Result<bool, Problem>;
 
     /// The state of one that the body names at `place`.
     fn snapshot(&self, name: &Name, place: Place<'_>) -> Result<Arc<Snapshot>, Problem>;
 }
 
 impl Elsewhere for Task {
-    fn here(&self) -> Result<Name, Problem> {
-        self.name("collection")
+    fn is_here(&self, name: &Name) -> Result<bool, Problem> {
+        let resolved = self.edge().catalogue().resolve(name.clone());
+        Ok(resolved.map_err(|error| errors::catalogue(&error))? == self.name("collection")?)
     }
 
     /// Who may read the collection of the path need not be allowed to read this one.

@@ -105,7 +105,7 @@ fn matrix(task: &Task, body: Value) -> Result<Vec<MatrixRow>, Problem> {
         let wanted = format!("a whole number from 2 to {SAMPLE_MAX}");
         if is_in_range { Ok(found) } else { Err(decode::out_of_range(place, found, &wanted)) }
     })?;
-    let limit = fields.optional("limit", decode::whole)?.unwrap_or(LIMIT_DEFAULT);
+    let limit = fields.optional("limit", decode::count)?.unwrap_or(LIMIT_DEFAULT);
     let using = using(&mut fields)?.map(|(name, _)| name);
     let search = fields.optional("params", params)?.unwrap_or_default();
     let hubness = fields.optional("hubness", |value, place| match hubness(value, place)? {

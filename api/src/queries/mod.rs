@@ -27,7 +27,7 @@ pub(crate) use self::lookup::Elsewhere;
 pub(crate) use self::matrix::{offsets, pairs};
 use self::reply::{Answer, ExplainReply, FoundBy, HitReply, StalenessReply};
 use crate::bodies::searches::{self, Questions, SETTINGS};
-use crate::bodies::{Content, Form as Media};
+use crate::bodies::{Content, Form as Media, LEAVE_OUT};
 use crate::call::{Answer as Reply, Call, Task};
 use crate::decode::{self, Fields, Place};
 use crate::errors::{self, BATCH_TOO_LARGE, EMPTY_BATCH, INVALID_LIMIT, INVALID_VALUE, NOT_SUPPORTED};
@@ -60,7 +60,7 @@ pub(crate) async fn query(call: Call) -> HttpResponse {
 
 /// `POST /collections/{collection}/points/query/batch`
 pub(crate) async fn query_batch(call: Call) -> HttpResponse {
-    call.answer_queries(&[TIMEOUT, SETTINGS], |task, content, unfolded_max| match content {
+    call.answer_queries(&[TIMEOUT, SETTINGS, LEAVE_OUT], |task, content, unfolded_max| match content {
         Content::Json(body) => {
             searches::no_settings(&task)?;
             let all = batch(&task, body, Form::Query)?;

@@ -58,7 +58,7 @@ fn a_client_that_does_not_finish_the_head_is_cut_off() {
     let served = Served::start_with(folder.path(), &limited(limits));
     let mut stream = TcpStream::connect(served.address).expect("connected");
     stream.set_read_timeout(Some(Duration::from_secs(120))).expect("a valid timeout");
-    stream.write_all(b"GET /healthz HTTP/1.1\r\nhost: x\r\nx-slow: ").expect("sent");
+    stream.write_all(b"GET /healthz HTTP/1.1\r\nhost: localhost\r\nx-slow: ").expect("sent");
     let mut answer = String::new();
     stream.read_to_string(&mut answer).expect("the server ends the connection");
     assert!(answer.starts_with("HTTP/1.1 408"), "{answer}");
@@ -140,7 +140,7 @@ fn a_server_that_was_asked_to_stop_is_not_ready() {
     // A connection that is there when the server is asked to stop, and has a request under way.
     let mut stream = TcpStream::connect(address).expect("connected");
     stream.set_read_timeout(Some(Duration::from_secs(120))).expect("a valid timeout");
-    let head = b"GET /livez HTTP/1.1\r\nhost: x\r\n\r\nGET /readyz HTTP/1.1\r\nhost: x\r\n";
+    let head = b"GET /livez HTTP/1.1\r\nhost: localhost\r\n\r\nGET /readyz HTTP/1.1\r\nhost: localhost\r\n";
     stream.write_all(head).expect("sent");
     let mut first = [0; 12];
     stream.read_exact(&mut first).expect("an answer");

@@ -523,7 +523,7 @@ fn wrong_queries_in_lines_and_tables_are_told_where() {
         ("", LINES, b"\n".to_vec(), 422, "empty_batch", Some(""), "no queries"),
         ("?settings={}", LINES, b"{\"query\": [1,2,3]}".to_vec(), 422, "unknown_parameter", None, "tables"),
         ("", ARROW, table(), 422, "not_finite", Some("/rows/1/vector/1"), "inf"),
-        ("?settings=[", ARROW, table(), 400, "bad_json", None, "EOF"),
+        ("?settings=[", ARROW, table(), 400, "bad_json", Some(""), "EOF"),
         ("?settings=%5B%5D", ARROW, table(), 422, "invalid_value", None, "a JSON object"),
         ("?settings=%7B%22query%22:1%7D", ARROW, table(), 422, "invalid_value", None, "other than"),
         ("?settings=%7B%22limt%22:1%7D", ARROW, table(), 422, "unknown_field", Some("/limt"), "no field"),
@@ -569,6 +569,19 @@ fn large_answers_are_packed_for_those_who_take_that() {
     let unpacked: Value = serde_json::from_str(&text).expect("JSON");
     assert_eq!(unpacked["result"], plain.json()["result"]);
     assert_eq!(ask(10, "gzip").header("content-encoding"), None, "a small answer stays as it is");
+    for path in ["/openapi.json", "/docs/swagger-ui-bundle.js", "/metrics"] {
+        let get =
+            |accepted| raw::exchange(served.address, "GET", path, &[("accept-encoding", accepted)], b"");
+        let (plain, gzip) = (get("identity"), get("gzip"));
+        assert_eq!(
+            (plain.header("content-encoding"), gzip.header("content-encoding")),
+            (None, Some("gzip")),
+            "{path}"
+        );
+        let mut unpacked = Vec::new();
+        GzDecoder::new(&gzip.body[..]).read_to_end(&mut unpacked).expect("packed");
+        assert!(path == "/metrics" || unpacked == plain.body, "{path}");
+    }
     let refusal = ask(0, "gzip");
     assert_eq!((refusal.status, refusal.header("content-encoding")), (422, None));
 }
@@ -591,4 +604,46 @@ fn a_client_that_asks_too_often_is_told_when_to_come_back() {
     }
     std::thread::sleep(std::time::Duration::from_secs(wait + 1));
     assert_eq!(ask().status, 200);
+}
+
+#[test]
+fn a_byte_order_mark_is_named() {
+    let (_folder, served) = served();
+    for (media, pointer) in [(JSON, ""), (LINES, "/rows/0")] {
+        let body = [b"\xef\xbb\xbf", &br#"{"id": 1, "vector": [1, 2, 3]}"#[..]].concat();
+        let answer = send(&served, "PUT", POINTS, media, &body);
+        refused(&answer, 400, "bad_json", Some(pointer), "byte order mark");
+    }
+}
+
+#[test]
+fn a_column_that_is_left_out_is_not_read() {
+    let (_folder, served) = served();
+    let table = || {
+        let notes = Column::Texts(vec![Some("a".to_owned()), None]);
+        let years = Column::Whole(vec![1999, 2000]);
+        let rows = vectors(&[[1.0, 0.0, 0.0], [0.0, 1.0, 0.0]]);
+        arrow(vec![("id", ids(&[1, 2])), ("vector", rows), ("note", notes), ("a b", years)])
+    };
+    for (parameter, payload) in [
+        ("", json!({"note": "a", "a b": 1999})),
+        ("?leave_out=note", json!({"a b": 1999})),
+        ("?leave_out=note,a%20b", json!({})),
+    ] {
+        done(&send(&served, "PUT", &format!("{POINTS}{parameter}"), ARROW, &table()));
+        let found = served.did("POST", POINTS, &json!({"ids": [1], "with_payload": true}));
+        assert_eq!(
+            found[0]["payload"].as_object().cloned().unwrap_or_default(),
+            *payload.as_object().expect("fields"),
+            "{parameter}"
+        );
+    }
+    let answer = send(&served, "PUT", &format!("{POINTS}?leave_out=none"), ARROW, &table());
+    refused(&answer, 422, "missing_field", Some("/columns"), "wanted a column none");
+    let line = br#"{"id": 3, "vector": [1, 0, 0]}"#;
+    for (media, path) in [(LINES, POINTS), (LINES, "/collections/c/points/query/batch")] {
+        let method = if path == POINTS { "PUT" } else { "POST" };
+        let answer = send(&served, method, &format!("{path}?leave_out=note"), media, line);
+        refused(&answer, 422, "unknown_parameter", None, "leave_out");
+    }
 }

@@ -204,7 +204,14 @@ fn a_live_bank_is_not_dropped_and_a_wrong_policy_is_refused() {
     let reply = put(json!({"bank": "g"}));
     refused(&reply, 422, "bank_kind", "gallery bank");
     assert_eq!(reply.body["errors"][0]["pointer"], "/bank");
+    let reply = put(json!({"bank": "asked"}));
+    refused(&reply, 409, "bank_in_use", "none of a query that was served");
+    assert_eq!(reply.body["errors"][0]["pointer"], "/bank");
     assert_eq!(served.get("/collections/c/live")["policy"]["capacity"], 1000, "nothing has changed");
+    // One that was emptied is as good as new.
+    served.did("PUT", "/collections/c/banks/empty", &json!({"kind": "query", "vectors": []}));
+    put(json!({"bank": "empty"})).result();
+    keep(&served, json!({}));
     assert_eq!(served.delete("/collections/c/live"), true);
     assert_eq!(drop_live().result(), true);
     assert_eq!(served.get("/collections/c/live")["policy"], Value::Null);

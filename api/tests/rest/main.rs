@@ -4,6 +4,7 @@ mod admission;
 mod aliases;
 mod backups;
 mod bodies;
+mod browsers;
 mod choices;
 mod client;
 mod concurrency;

@@ -36,7 +36,7 @@ fn an_answer_has_the_id_of_its_request_and_a_refusal_names_it() {
     let folder = tempdir().expect("a folder");
     let served = Served::start(folder.path());
     let get = |path: &str, id: &str| {
-        raw(&served, &[&format!("GET {path} HTTP/1.1\r\nHost: a\r\nConnection: close\r\n{id}\r\n")])
+        raw(&served, &[&format!("GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n{id}\r\n")])
     };
     let (head, _) = get("/livez", "X-Request-Id: job-7\r\n");
     assert_eq!(header(&head, "x-request-id"), Some("job-7"));
@@ -64,7 +64,7 @@ fn an_answer_has_the_id_of_its_request_and_a_refusal_names_it() {
 
 /// How long the body of the same refusal is when it is sent otherwise.
 fn body_length(served: &Served) -> usize {
-    let request = "GET /collections/none HTTP/1.0\r\nHost: a\r\nX-Request-Id: mine\r\n\r\n";
+    let request = "GET /collections/none HTTP/1.0\r\nHost: localhost\r\nX-Request-Id: mine\r\n\r\n";
     raw(served, &[request]).1.len()
 }
 
@@ -283,7 +283,10 @@ fn what_is_refused_is_counted_by_its_code_and_labels_come_from_no_client() {
             served.send("GET", &format!("/collections/{word}{number}"), None, None);
             served.send("GET", &format!("/collections/c/banks/{word}{number}"), None, None);
             let method = word.to_uppercase();
-            raw(&served, &[&format!("{method} /{word} HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n")]);
+            raw(
+                &served,
+                &[&format!("{method} /{word} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")],
+            );
         }
     }
     let exposed = Exposed::of(&served);
@@ -355,7 +358,7 @@ fn a_slow_query_is_kept_with_its_plan_and_without_what_it_was_asked_by() {
     let body = r#"{"query": [0.6125, 0.25], "limit": 3, "hubness": {"correction": "is", "alpha": 0.5}, "#;
     let filter = r#""filter": {"must": [{"has_id": [1, 2, 3]}]}}"#;
     let head = format!(
-        "POST /collections/c/points/query HTTP/1.1\r\nHost: a\r\nConnection: close\r\nX-Request-Id: slow-1\r\n\
+        "POST /collections/c/points/query HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nX-Request-Id: slow-1\r\n\
          Content-Type: application/json\r\nContent-Length: {}\r\n\r\n",
         body.len() + filter.len()
     );
@@ -391,7 +394,7 @@ fn a_slow_query_is_kept_with_its_plan_and_without_what_it_was_asked_by() {
 fn slowly(served: &Served, path: &str, headers: &str, body: &Value) -> (String, String) {
     let body = body.to_string();
     let head = format!(
-        "POST /collections/{path} HTTP/1.1\r\nHost: a\r\nConnection: close\r\n{headers}\
+        "POST /collections/{path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n{headers}\
          Content-Type: application/json\r\nContent-Length: {}\r\n\r\n",
         body.len()
     );
@@ -429,7 +432,7 @@ fn every_way_to_search_is_told_of_when_it_is_slow() {
     let arrow = "Accept: application/vnd.apache.arrow.stream\r\nX-Request-Id: arrow\r\n";
     let request = by.to_string();
     let head = format!(
-        "POST /collections/c/points/query HTTP/1.1\r\nHost: a\r\nConnection: close\r\n{arrow}\
+        "POST /collections/c/points/query HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n{arrow}\
          Content-Type: application/json\r\nContent-Length: {}\r\n\r\n",
         request.len()
     );
@@ -464,7 +467,8 @@ fn a_key_for_some_collections_is_shown_their_slow_queries_alone() {
     }
     for (key, wanted) in [("chief", vec!["d", "c"]), ("some", vec!["d"])] {
         let key = format!("api-key: {key}-0123456789\r\n");
-        let request = format!("GET /slow-queries HTTP/1.1\r\nHost: a\r\nConnection: close\r\n{key}\r\n");
+        let request =
+            format!("GET /slow-queries HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n{key}\r\n");
         let (_, said) = raw(&served, &[&request]);
         let said: Value = serde_json::from_str(&said).expect("JSON");
         let listed = said["result"]["queries"].as_array().expect("a list");

@@ -51,6 +51,69 @@ fn settings_with_a_meaning_are_honoured_and_harmless_ones_taken() {
     assert_eq!(config["quantization_config"], json!({"scalar": {"type": "int8"}}));
 }
 
+/// What Qdrant's client makes of a collection that it is to copy.
+fn copied(config: &Value) -> Value {
+    let mut body = config["params"].clone();
+    body["hnsw_config"] = config["hnsw_config"].clone();
+    body["optimizers_config"] = config["optimizer_config"].clone();
+    body["wal_config"] = config["wal_config"].clone();
+    body["quantization_config"] = config["quantization_config"].clone();
+    body
+}
+
+#[test]
+fn what_a_collection_says_of_itself_makes_another_one_and_changes_nothing() {
+    let folder = tempdir().expect("a folder");
+    let served = Served::start(folder.path());
+    let named =
+        json!({"vectors": {"a": {"size": 2, "distance": "Dot"}, "b": {"size": 3, "distance": "Cosine"}}});
+    let cases = [
+        json!({}),
+        json!({"durability": "relaxed"}),
+        json!({"hnsw_config": {"full_scan_threshold": 77, "quantization": "int8"}}),
+        named,
+    ];
+    for (number, settings) in cases.iter().enumerate() {
+        let described = created(&served, &format!("c{number}"), settings);
+        let config = &described["config"];
+        assert!(config["wal_config"]["wal_capacity_mb"].is_u64(), "{config}");
+        let mut body = copied(config);
+        served.did("PUT", &format!("/collections/copy{number}"), &body);
+        let copy = served.get(&format!("/collections/copy{number}"));
+        assert_eq!(
+            (&copy["config"]["params"], &copy["config"]["hnsw_config"]),
+            (&config["params"], &config["hnsw_config"])
+        );
+        // A change takes no vectors, and what it says of the rest is so already.
+        for field in ["vectors", "shard_number", "wal_config", "on_disk_payload", "replication_factor"] {
+            body.as_object_mut().expect("an object").remove(field);
+        }
+        body.as_object_mut().expect("an object").remove("write_consistency_factor");
+        assert_eq!(served.did("PATCH", &format!("/collections/c{number}"), &body), true, "{body}");
+        let after = served.get(&format!("/collections/c{number}"));
+        assert_eq!(after["config"], *config);
+    }
+}
+
+#[test]
+fn a_collection_that_nobody_tuned_can_be_copied_from_qdrant() {
+    let folder = tempdir().expect("a folder");
+    let served = Served::start(folder.path());
+    for threshold in [10_000, 20_000] {
+        let config = json!({
+            "params": {"vectors": {"size": 4, "distance": "Cosine"}, "shard_number": 1, "replication_factor": 1,
+                       "write_consistency_factor": 1, "on_disk_payload": true, "sparse_vectors": null},
+            "hnsw_config": {"m": 16, "ef_construct": 100, "full_scan_threshold": 10000, "max_indexing_threads": 0},
+            "optimizer_config": {"deleted_threshold": 0.2, "vacuum_min_vector_number": 1000,
+                                 "default_segment_number": 0, "indexing_threshold": threshold,
+                                 "flush_interval_sec": 5, "max_optimization_threads": 1},
+            "wal_config": {"wal_capacity_mb": 32, "wal_segments_ahead": 0, "wal_retain_closed": 1},
+            "quantization_config": null,
+        });
+        served.did("PUT", &format!("/collections/c{threshold}"), &copied(&config));
+    }
+}
+
 #[test]
 fn a_change_says_what_it_changes() {
     let folder = tempdir().expect("a folder");

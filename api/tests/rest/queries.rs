@@ -62,7 +62,7 @@ fn every_kind_of_query_answers_with_points_that_a_client_of_qdrant_can_read() {
         (json!({"limit": 2, "offset": 3}), json!([3, 4])),
         (
             json!({"query": {"fusion": "rrf"}, "prefetch": [{"query": 0, "limit": 2}, {"query": 2, "limit": 3}], "limit": 2}),
-            json!([1, 2]),
+            json!([1, 3]),
         ),
         (json!({"query": [0, 1], "prefetch": {"query": [1, 0], "limit": 3}}), json!([2, 1, 0])),
         (
@@ -197,4 +197,75 @@ fn groups_and_matrices_have_qdrants_form() {
     assert_eq!(offsets["offsets_row"], json!([0, 0, 1, 1, 2, 2]));
     assert_eq!(offsets["offsets_col"], json!([1, 2, 0, 2, 1, 0]));
     assert_eq!(offsets["scores"][0], pairs[0]["score"]);
+}
+
+#[test]
+fn a_point_that_is_named_anywhere_in_a_query_is_no_answer() {
+    let folder = tempdir().expect("a folder");
+    let served = Served::start(folder.path());
+    served.did("PUT", "/collections/c", &json!({"vectors": {"size": 2, "distance": "Dot"}}));
+    let points: Vec<Value> = (0..10).map(|i| json!({"id": i, "vector": [i, 1]})).collect();
+    served.did("PUT", "/collections/c/points", &json!({"points": points}));
+    let by = |id: u32, limit: u32| json!({"query": id, "limit": limit});
+    let cases = [
+        // A prefetch by another query finds it too.
+        (json!({"query": {"fusion": "rrf"}, "prefetch": [by(8, 5), {"query": [1, 0], "limit": 5}]}), vec![8]),
+        (
+            json!({"query": [1, 0], "prefetch": {"query": [1, 0], "limit": 10, "prefetch": [by(3, 9), by(4, 9)]}}),
+            vec![3, 4],
+        ),
+        (
+            json!({"query": 7, "prefetch": {"query": {"recommend": {"positive": [1], "negative": [2]}}, "limit": 9}}),
+            vec![1, 2, 7],
+        ),
+        (json!({"query": {"order_by": "n"}, "prefetch": by(5, 9)}), vec![5]),
+        (json!({"query": {"sample": "random"}, "prefetch": by(6, 9)}), vec![6]),
+    ];
+    served.did(
+        "POST",
+        "/collections/c/points/payload",
+        &json!({"payload": {"n": 1}, "points": (0..10).collect::<Vec<_>>()}),
+    );
+    for (mut query, named) in cases {
+        query["limit"] = json!(10);
+        let found = ids(&ask(&served, "query", &query)["points"]);
+        let found: Vec<u64> = found.as_array().expect("ids").iter().filter_map(Value::as_u64).collect();
+        assert!(!found.is_empty() && named.iter().all(|id| !found.contains(id)), "{query}: {found:?}");
+    }
+    let unknown =
+        json!({"query": [1, 0], "prefetch": [{"query": [1, 0]}, {"query": [1, 0], "prefetch": by(77, 2)}]});
+    let reply = served.json("POST", "/collections/c/points/query", &unknown);
+    assert_eq!(reply.body["errors"][0]["pointer"], "/prefetch/1/prefetch/query", "{}", reply.body);
+}
+
+#[test]
+fn an_example_that_is_looked_up_is_no_answer_unless_another_collection_has_it() {
+    let folder = tempdir().expect("a folder");
+    let served = Served::start(folder.path());
+    let vectors = json!({"a": {"size": 2, "distance": "Dot"}, "b": {"size": 2, "distance": "Dot"}});
+    for name in ["nv", "other"] {
+        served.did("PUT", &format!("/collections/{name}"), &json!({"vectors": vectors}));
+        let points: Vec<Value> =
+            (0..4).map(|i| json!({"id": i, "vector": {"a": [i, 1], "b": [i, 2]}})).collect();
+        served.did("PUT", &format!("/collections/{name}/points"), &json!({"points": points}));
+    }
+    let alias = json!({"actions": [{"create_alias": {"alias_name": "front", "collection_name": "nv"}}]});
+    served.did("POST", "/collections/aliases", &alias);
+    for (collection, vector, has_it) in [
+        ("nv", json!(null), false),
+        ("nv", json!("a"), false),
+        ("nv", json!("b"), false),
+        ("front", json!("b"), false),
+        ("other", json!("a"), true),
+    ] {
+        let lookup = json!({"collection": collection, "vector": vector});
+        let query = json!({"query": 3, "using": "a", "lookup_from": lookup, "limit": 9});
+        let fused = json!({"query": {"fusion": "rrf"}, "prefetch": [query, {"query": [1, 0], "using": "a"}], "limit": 9});
+        for asked in [&query, &fused] {
+            let found = ids(&served.did("POST", "/collections/nv/points/query", asked)["points"]);
+            let found = found.as_array().expect("ids");
+            assert_eq!(found.contains(&json!(3)), has_it, "{asked}: {found:?}");
+            assert_eq!(found.len(), 3 + usize::from(has_it), "{asked}");
+        }
+    }
 }

@@ -39,7 +39,7 @@ pub(crate) fn connect(address: SocketAddr) -> TcpStream {
 
 /// The head of a request, with a length if there is one.
 pub(crate) fn head(method: &str, path: &str, headers: &[(&str, &str)], length: Option<usize>) -> String {
-    let mut head = format!("{method} {path} HTTP/1.1\r\nhost: x\r\n");
+    let mut head = format!("{method} {path} HTTP/1.1\r\nhost: localhost\r\n");
     for (name, value) in headers {
         head += &format!("{name}: {value}\r\n");
     }

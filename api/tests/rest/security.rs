@@ -16,10 +16,10 @@ use ureq::http::{HeaderMap, Request};
 use crate::client::{Served, config};
 
 /// What came back.
-struct Told {
-    status: u16,
-    headers: HeaderMap,
-    text: String,
+pub(crate) struct Told {
+    pub(crate) status: u16,
+    pub(crate) headers: HeaderMap,
+    pub(crate) text: String,
 }
 
 impl Told {
@@ -27,12 +27,18 @@ impl Told {
         serde_json::from_str(&self.text).unwrap_or_else(|error| panic!("{error}: {}", self.text))
     }
 
-    fn header(&self, name: &str) -> Option<&str> {
+    pub(crate) fn header(&self, name: &str) -> Option<&str> {
         self.headers.get(name).map(|value| value.to_str().expect("headers are text"))
     }
 }
 
-fn ask(served: &Served, method: &str, path: &str, headers: &[(&str, &str)], body: Option<&[u8]>) -> Told {
+pub(crate) fn ask(
+    served: &Served,
+    method: &str,
+    path: &str,
+    headers: &[(&str, &str)],
+    body: Option<&[u8]>,
+) -> Told {
     let mut request = Request::builder().method(method).uri(format!("http://{}{path}", served.address));
     for (name, value) in headers {
         request = request.header(*name, *value);
@@ -62,7 +68,7 @@ const ADMIN: &str = "admin-0123456789";
 const READER: &str = "reader-0123456789";
 const SHOP: &str = "shop-0123456789";
 
-fn keys() -> Vec<Key> {
+pub(crate) fn keys() -> Vec<Key> {
     let all = [
         ("chief", ADMIN, Rights::Admin),
         ("reader", READER, Rights::ReadOnly),
@@ -84,7 +90,7 @@ fn fill(served: &Served) {
 }
 
 /// A path of this pattern, with names that are not there.
-fn filled(pattern: &str) -> String {
+pub(crate) fn filled(pattern: &str) -> String {
     let fill = |segment: &str| match segment {
         "{collection}" => "shop".to_owned(),
         "{file}" => "index.html".to_owned(),

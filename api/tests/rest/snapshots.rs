@@ -110,7 +110,10 @@ fn a_snapshot_is_recovered_from_another_server() {
     let parameters = format!("wait=true&priority=snapshot&checksum={checksum}");
     assert_eq!(upload(&parameters, &form(&snapshot)).result(), true);
     assert_eq!(answer(&other, "c"), answer(&served, "c"));
-    assert_eq!(fs::read_dir(elsewhere.path().join("snapshots/c")).expect("there").count(), 0);
+    assert!(
+        !elsewhere.path().join("snapshots/c").exists(),
+        "what was uploaded is not kept, nor a folder for it"
+    );
 }
 
 #[test]
@@ -168,4 +171,72 @@ fn a_snapshot_that_is_not_what_was_written_is_not_recovered() {
     assert_eq!((reply.status, &reply.body["code"]), (409, &json!("snapshot_damaged")), "{}", reply.body);
     // No folder of the attempts is left.
     assert_eq!(fs::read_dir(folder.path().join("collections")).expect("there").count(), 1);
+}
+
+/// Where the content of each file of an archive begins, and how long it is.
+fn contents(archive: &[u8]) -> Vec<(usize, usize)> {
+    let mut found = Vec::new();
+    let mut at = 0;
+    while archive.get(at).is_some_and(|&first| first != 0) {
+        let size = std::str::from_utf8(&archive[at + 124..at + 135]).expect("a header");
+        let size = usize::from_str_radix(size, 8).expect("a size");
+        found.push((at + 512, size));
+        at += 512 + size.next_multiple_of(512);
+    }
+    found.retain(|&(_, size)| size > 0);
+    found
+}
+
+#[test]
+fn no_byte_of_any_file_of_a_snapshot_may_differ_and_no_file_may_be_new_or_missing() {
+    let folder = tempdir().expect("a folder");
+    let served = Served::start(folder.path());
+    fill(&served);
+    let before = answer(&served, "c");
+    let name = made(&served);
+    let snapshots = folder.path().join("snapshots/c");
+    let written = fs::read(snapshots.join(&name)).expect("there");
+    let all = contents(&written);
+    assert!(all.len() > 3, "a store, its options, a graph, the checksums: {all:?}");
+    let mut cases = Vec::new();
+    for &(begin, size) in &all {
+        for at in [begin, begin + size / 2, begin + size - 1] {
+            let mut bytes = written.clone();
+            bytes[at] ^= 1;
+            cases.push((format!("byte {at}"), bytes));
+        }
+        let end = begin + size.next_multiple_of(512);
+        cases.push((format!("without {begin}"), [&written[..begin - 512], &written[end..]].concat()));
+        // Its first file again, under another name.
+        let mut copy = written[all[0].0 - 512..all[0].0 + all[0].1.next_multiple_of(512)].to_vec();
+        copy[..9].copy_from_slice(b"junk.bin\0");
+        copy[148..156].fill(b' ');
+        let sum: u32 = copy[..512].iter().map(|&byte| u32::from(byte)).sum();
+        copy[148..156].copy_from_slice(format!("{sum:06o}\0 ").as_bytes());
+        cases.push((format!("more after {begin}"), [&written[..end], &copy, &written[end..]].concat()));
+    }
+    for (what, bytes) in cases {
+        fs::write(snapshots.join("x.snapshot"), bytes).expect("written");
+        let reply = recover(&served, folder.path(), "c", "x.snapshot", None);
+        assert_eq!(
+            (reply.status, &reply.body["code"]),
+            (409, &json!("snapshot_damaged")),
+            "{what}: {}",
+            reply.body
+        );
+    }
+    assert_eq!(answer(&served, "c"), before);
+    assert_eq!(recover(&served, folder.path(), "c", &name, None).result(), true);
+}
+
+#[test]
+fn a_refused_upload_leaves_no_folder() {
+    let folder = tempdir().expect("a folder");
+    let served = Served::start(folder.path());
+    let form =
+        b"--x\r\ncontent-disposition: form-data; name=\"snapshot\"; filename=\"a\"\r\n\r\nany\r\n--x--\r\n";
+    let path = "/collections/none/snapshots/upload";
+    let reply = served.send("POST", path, Some("multipart/form-data; boundary=x"), Some(form));
+    assert_eq!((reply.status, &reply.body["code"]), (409, &json!("snapshot_damaged")), "{}", reply.body);
+    assert!(!folder.path().join("snapshots/none").exists());
 }

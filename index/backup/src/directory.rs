@@ -6,7 +6,8 @@ use std::fs::{self, File, OpenOptions};
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::io::{self, ErrorKind, Write};
 use std::os::unix::fs::MetadataExt;
-use std::path::{Path, PathBuf};
+use std::path::{self, Path, PathBuf};
+use std::process;
 
 use crate::BackupError;
 use crate::claim::{Claim, Purpose};
@@ -262,4 +263,19 @@ pub(crate) fn sync(folder: &Path) -> Result<(), BackupError> {
 /// The standard library keys its hashers at random; that is random enough for a name.
 pub(crate) fn random() -> u64 {
     RandomState::new().build_hasher().finish()
+}
+
+/// Tries to write into a directory, or where it would be made, and leaves nothing.
+pub fn try_folder(folder: &Path) -> io::Result<()> {
+    let absolute = path::absolute(folder)?;
+    let existing = absolute.ancestors().find(|folder| folder.exists()).unwrap_or(Path::new("/"));
+    if !existing.is_dir() {
+        return Err(io::Error::new(ErrorKind::NotADirectory, format!("{} is a file", existing.display())));
+    }
+    let probe = existing.join(format!(".dehub-check-{}", process::id()));
+    match File::create_new(&probe) {
+        // Another thread of this process tries the same.
+        Err(error) if error.kind() == ErrorKind::AlreadyExists => Ok(()),
+        made => made.and_then(|_| fs::remove_file(probe)),
+    }
 }

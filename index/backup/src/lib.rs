@@ -23,6 +23,7 @@ mod place;
 mod repository;
 mod sweep;
 
+pub use directory::try_folder;
 pub use error::BackupError;
 pub use id::{BackupId, utc};
 pub use manifest::{About, FORMAT};

@@ -8,7 +8,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use object_store::ObjectStoreScheme;
 
-use crate::directory::{Directory, sync};
+use crate::directory::{Directory, sync, try_folder};
 use crate::error::file;
 use crate::hash::{self, Content, Meter};
 use crate::id::BackupId;
@@ -166,6 +166,15 @@ impl Repository {
             return Err(BackupError::Location { location: self.location.clone(), reason });
         }
         Ok(())
+    }
+
+    /// Whether files could be put there, if it is a directory; an object store is not asked. Leaves nothing.
+    pub fn check_writable(&self) -> Result<(), BackupError> {
+        let tried = self.directory.as_deref().map_or(Ok(()), try_folder);
+        tried.map_err(|error| BackupError::Location {
+            location: self.location.clone(),
+            reason: format!("no file can be made there: {error}"),
+        })
     }
 
     /// Where it is.

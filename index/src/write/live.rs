@@ -7,7 +7,7 @@ use dehub_vector::PointId;
 
 use super::Draft;
 use crate::record::{LIVE_KEY, META, to_json};
-use crate::{BankUpdate, LiveBank, Name, WriteError};
+use crate::{BankUpdate, LIVE_ID_PREFIX, LiveBank, Name, WriteError};
 
 impl Draft<'_> {
     /// Keeps queries by this policy, or by none.
@@ -18,11 +18,23 @@ impl Draft<'_> {
                 policy.check()?;
                 let (name, kind) = (policy.bank.clone(), BankKind::Query);
                 self.add_to_bank(&BankUpdate { name, kind, entries: Vec::new(), defer: false })?;
+                self.check_may_be_live(&policy.bank)?;
                 self.visible.put(META, LIVE_KEY, &to_json(policy));
             }
         }
         self.next.live_bank = policy.cloned();
         Ok(())
+    }
+
+    /// Whether queries may be kept in a bank: those that others gathered would be mixed with them.
+    fn check_may_be_live(&self, name: &Name) -> Result<(), WriteError> {
+        let Some(bank) = self.next.banks.get(name) else { return Ok(()) };
+        let is_kept = self.next.live_bank.as_ref().is_some_and(|policy| policy.bank == *name);
+        let is_of_queries = |id: &PointId| matches!(id, PointId::Text(id) if id.starts_with(LIVE_ID_PREFIX));
+        if is_kept || bank.len() == 0 || bank.by_id.keys().any(is_of_queries) {
+            return Ok(());
+        }
+        Err(WriteError::BankIsNotLive { bank: name.clone(), entries: bank.len() })
     }
 
     /// Whether a bank may be dropped.

@@ -133,7 +133,7 @@ pub fn explain_request(
             let (scope, lists) = request.prefetched(base, scope)?;
             scope.only(rows_of(&lists))
         };
-        let scope = scope_in(base, space, &request.without_examples(base, scope)?);
+        let scope = scope_in(base, space, &scope.without(request.example_rows(base)?));
         let Some(query) = request.query(space)? else {
             let reason = "only a query for nearest points, or an average of examples, can be explained";
             return Err(QueryError::Malformed { reason }.into());
@@ -197,7 +197,7 @@ impl Request {
             | Kind::Context(_)
             | Kind::Fusion(_) => false,
         };
-        is_nearest && self.prefetch.is_empty() && self.using.is_none()
+        is_nearest && self.prefetch.is_empty() && self.using.is_none() && self.left_out.is_empty()
     }
 
     /// That query, with its filter.
@@ -241,7 +241,7 @@ impl Request {
         if self.prefetch.is_empty() {
             let scope = self.settings.scope(base, scope)?;
             // A query by a point leaves that out itself, at less cost.
-            let scope = if self.is_plain() { scope } else { self.without_examples(base, scope)? };
+            let scope = if self.is_plain() { scope } else { scope.without(self.example_rows(base)?) };
             return self.ranked(base, &scope);
         }
         let (scope, lists) = self.prefetched(base, scope)?;
@@ -254,10 +254,10 @@ impl Request {
         Ok(Answered { is_exact: is_exact && answered.is_exact, ..answered })
     }
 
-    /// The points its filter allows but for its examples, and what its prefetches find among them.
+    /// The points its filter allows but for the examples, and what its prefetches find among them.
     fn prefetched(&self, base: &Arc<Snapshot>, scope: &Scope) -> Result<(Scope, Vec<Answered>), Fault> {
         let scope = self.settings.scope(base, scope)?;
-        let scope = self.without_examples(base, scope)?;
+        let scope = scope.without(self.example_rows(base)?);
         let mut lists = Vec::with_capacity(self.prefetch.len());
         for (place, prefetch) in self.prefetch.iter().enumerate() {
             lists.push(prefetch.answer(base, &scope).map_err(|fault| fault.within(place))?);
@@ -265,8 +265,8 @@ impl Request {
         Ok((scope, lists))
     }
 
-    /// A scope without the points that it names as examples.
-    fn without_examples(&self, base: &Arc<Snapshot>, scope: Scope) -> Result<Scope, QueryError> {
+    /// The rows of the points that it and its prefetches name as examples: none of them is an answer.
+    fn example_rows(&self, base: &Snapshot) -> Result<Vec<u32>, Fault> {
         let mut rows = Vec::new();
         for (place, source) in self.kind.examples().into_iter().enumerate() {
             if let Source::Point(id) = source {
@@ -274,7 +274,13 @@ impl Request {
                 rows.push(row.ok_or_else(|| QueryError::UnknownPoint { place, id: id.clone() })?);
             }
         }
-        Ok(if rows.is_empty() { scope } else { scope.without(rows) })
+        for id in &self.left_out {
+            rows.extend(base.find(id)?);
+        }
+        for (place, prefetch) in self.prefetch.iter().enumerate() {
+            rows.extend(prefetch.example_rows(base).map_err(|fault| fault.within(place))?);
+        }
+        Ok(rows)
     }
 
     /// The points of a scope, ranked or listed.

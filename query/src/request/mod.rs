@@ -5,7 +5,7 @@
 //! ```
 //!
 //! The meaning is Qdrant's: a filter holds for all prefetches below it, what is asked of prefetches ranks or fuses
-//! only what they found, and a point that is named as an example is no answer.
+//! only what they found, and a point that is named as an example, in a prefetch too, is no answer.
 
 mod check;
 mod examples;
@@ -22,6 +22,8 @@ pub use fusion::{Fusion, RRF_K_DEFAULT};
 pub use groups::{Group, GroupKey, Grouping, group};
 pub use matrix::{MatrixRow, matrix};
 pub use serve::{Found, serve};
+
+use dehub_vector::PointId;
 
 use crate::OrderBy;
 use crate::query::{LIMIT_DEFAULT, Settings, Source};
@@ -77,12 +79,15 @@ pub struct Request {
     pub offset: usize,
     /// What a score must be better than; of a fusion, as good as.
     pub score_threshold: Option<f32>,
+    /// Points that are no answer, as those that are named as examples; one that is not there is passed over.
+    pub left_out: Vec<PointId>,
 }
 
 impl Request {
     /// A request without prefetches, offset and threshold.
     pub fn new(kind: Kind, settings: Settings) -> Request {
-        Request { kind, prefetch: Vec::new(), using: None, settings, offset: 0, score_threshold: None }
+        let (prefetch, left_out) = (Vec::new(), Vec::new());
+        Request { kind, prefetch, using: None, settings, offset: 0, score_threshold: None, left_out }
     }
 
     /// How many of the best are found: those to skip and those to answer with.

@@ -79,9 +79,9 @@ pub(crate) enum KeyCommand {
 
 #[derive(Debug, Args)]
 pub(crate) struct NewKey {
-    /// By what it is called in logs.
-    #[arg(long, default_value = "key")]
-    pub name: String,
+    /// By what it is called in logs [default: key, or key-2, … if the file has that].
+    #[arg(long)]
+    pub name: Option<String>,
     /// What it may do with all collections [default: read-only, without --collection].
     #[arg(long, value_enum, conflicts_with = "collection")]
     pub role: Option<Role>,

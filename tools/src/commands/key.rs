@@ -7,7 +7,7 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::str::FromStr;
 
-use anyhow::Context as _;
+use anyhow::{Context as _, bail};
 use dehub_api::{Grant, Key, Rights};
 use dehub_index::Name;
 use serde_json::json;
@@ -52,16 +52,34 @@ fn make(context: &Context, new: &NewKey) -> anyhow::Result<Outcome> {
         None if scopes.is_empty() => Rights::ReadOnly,
         None => Rights::Collections(scopes),
     };
-    let (key, secret) = Key::fresh(&new.name, rights)?;
+    let taken = new.into.as_deref().map(Key::names_in).transpose()?.unwrap_or_default();
+    let (key, secret) = Key::fresh(&name(new.name.as_deref(), &taken)?, rights)?;
     let entry = key.to_toml();
     if let Some(path) = &new.into {
         add(path, &entry).with_context(|| format!("{} cannot be written", path.display()))?;
     }
     context.output.result(&json!({ "key": secret, "entry": entry }), || match &new.into {
-        Some(path) => format!("{secret}\n\nThis is shown once. Its entry is in {}.", path.display()),
+        Some(path) => {
+            let (name, path) = (key.name(), path.display());
+            format!("{secret}\n\nThis is shown once. Its entry, `{name}`, is in {path}.")
+        }
         None => format!("{secret}\n\nThis is shown once. Its entry for a key file:\n\n{entry}"),
     })?;
     Ok(Outcome::Done)
+}
+
+/// The name of a new key: the one that is given, or the first of `key`, `key-2`, … that no key of the file has.
+fn name(given: Option<&str>, taken: &[String]) -> anyhow::Result<String> {
+    let is_free = |name: &String| !taken.contains(name);
+    if let Some(given) = given {
+        if !is_free(&given.to_owned()) {
+            bail!("the file has a key `{given}`, wanted another name (--name)");
+        }
+        return Ok(given.to_owned());
+    }
+    let numbered = (2_usize..).map(|number| format!("key-{number}"));
+    let name = std::iter::once("key".to_owned()).chain(numbered).find(is_free);
+    name.context("there is a free number")
 }
 
 fn add(path: &Path, entry: &str) -> io::Result<()> {

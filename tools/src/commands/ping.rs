@@ -21,7 +21,8 @@ const ANSWER_BYTES_MAX: u64 = 64 * 1024;
 /// Asks the server that the settings describe how it is. One that speaks TLS must have the certificate of the settings.
 pub(crate) fn run(context: &Context, command: &Ping) -> anyhow::Result<Outcome> {
     let service = &context.settings.service;
-    let address = format!("{}:{}", service.host, service.port);
+    let host = if service.host.contains(':') { format!("[{}]", service.host) } else { service.host.clone() };
+    let address = format!("{host}:{}", service.port);
     let stream = connect(&service.host, service.port)
         .with_context(|| format!("no server listens on {address}, or it does not answer"))?;
     let path = if command.ready { "/readyz" } else { "/livez" };

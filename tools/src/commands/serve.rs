@@ -1,15 +1,13 @@
 //! `dehub serve`.
 
-use std::fs::{self, File};
 use std::io;
-use std::path::{self, Path};
-use std::process;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
 use dehub_api::{ServeError, Server, ServerConfig};
+use dehub_backup::try_folder;
 use dehub_index::{Catalogue, CollectionState};
 use serde_json::json;
 use signal_hook::consts::{SIGINT, SIGTERM};
@@ -18,7 +16,7 @@ use signal_hook::flag;
 use super::{Context, Outcome};
 use crate::cli::Serve;
 use crate::settings::{Settings, TlsSettings};
-use crate::telemetry::{Otlp, Telemetry};
+use crate::telemetry::Telemetry;
 
 /// Serves the collections over HTTP until it is told to stop, or checks whether it could.
 pub(crate) fn run(context: &Context, command: Serve, telemetry: &Telemetry) -> anyhow::Result<Outcome> {
@@ -88,15 +86,15 @@ fn check(context: &Context, settings: &Settings) -> anyhow::Result<Outcome> {
             faults.push(error.to_string());
         }
     }
-    if let Some(Err(error)) = settings.observe.otlp().as_ref().map(Otlp::check) {
+    if let Err(error) = settings.observe.check() {
         is_wrong = true;
         faults.push(error.to_string());
     }
-    if let Err(error) = check_data(context.catalogue.folder()) {
-        faults.push(format!(
-            "the data directory {} cannot be used: {error}",
-            context.catalogue.folder().display()
-        ));
+    let folder = context.catalogue.folder();
+    if let Err(error) = try_folder(folder) {
+        faults.push(format!("the data directory {} cannot be used: {error}", folder.display()));
+    } else if let Err(error) = context.catalogue.check_free() {
+        faults.push(error.to_string());
     }
     context.output.result(&json!({ "settings": settings, "faults": faults }), || {
         let verdict = if faults.is_empty() { "# all is well".to_owned() } else { String::new() };
@@ -108,21 +106,6 @@ fn check(context: &Context, settings: &Settings) -> anyhow::Result<Outcome> {
         (false, true) => Outcome::WrongSettings,
         (false, false) => Outcome::NotWhole,
     })
-}
-
-/// Tries to write there, or where the directory would be made, and leaves nothing.
-fn check_data(folder: &Path) -> io::Result<()> {
-    let absolute = path::absolute(folder)?;
-    let existing = absolute.ancestors().find(|folder| folder.exists()).unwrap_or(Path::new("/"));
-    if !existing.is_dir() {
-        return Err(io::Error::new(
-            io::ErrorKind::NotADirectory,
-            format!("{} is a file", existing.display()),
-        ));
-    }
-    let probe = existing.join(format!(".dehub-check-{}", process::id()));
-    File::create_new(&probe)?;
-    fs::remove_file(probe)
 }
 
 /// How often the progress of opening is shown.

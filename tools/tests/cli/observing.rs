@@ -60,7 +60,10 @@ impl Server {
     }
 
     fn get(&self, path: &str, headers: &str) -> String {
-        self.send(format!("GET {path} HTTP/1.1\r\nHost: a\r\nConnection: close\r\n{headers}\r\n").as_bytes())
+        self.send(
+            format!("GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n{headers}\r\n")
+                .as_bytes(),
+        )
     }
 
     /// Ends it as an operator does; gives its log.
@@ -95,7 +98,7 @@ fn a_request_is_one_line_of_the_log_with_all_that_is_known_of_it() {
     server.get("/collections/none/points/7", &traced);
     server.get("/livez", "traceparent: nonsense\r\n");
     server.send(
-        b"PUT /collections/c HTTP/1.1\r\nHost: a\r\nConnection: close\r\nContent-Type: application/json\r\n\
+        b"PUT /collections/c HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Type: application/json\r\n\
           Content-Length: 43\r\n\r\n{\"vectors\": {\"size\": 2, \"distance\": \"Dot\"}}",
     );
     let log = server.log();
@@ -158,9 +161,9 @@ fn nothing_that_a_client_sends_begins_a_line_of_the_log_or_steers_a_terminal() {
         server.get("/b%1b31m", "X-Request-Id: %1b[2J\r\n");
         server.get("/b", "X-Request-Id: a\u{1b}[2J\r\n");
         server.get("/c", &format!("X-Request-Id: x\rforged\r\ntraceparent: {forged}\r\n"));
-        server.send(b"GET /d\x1b[31m\nforged HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n");
-        server.send("GET /é\u{9b}31m HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n".as_bytes());
-        server.send(b"FORGED\x1b /e HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n");
+        server.send(b"GET /d\x1b[31m\nforged HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
+        server.send("GET /é\u{9b}31m HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n".as_bytes());
+        server.send(b"FORGED\x1b /e HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
         let log = server.log();
         let is_plain = |letter: char| letter == '\n' || !letter.is_control();
         assert!(log.chars().all(is_plain), "{log:?}");
@@ -186,7 +189,7 @@ fn a_slow_query_is_logged_with_its_plan() {
     let post = |method: &str, path: &str, body: &str| {
         let length = body.len();
         let head = format!(
-            "{method} {path} HTTP/1.1\r\nHost: a\r\nConnection: close\r\nX-Request-Id: q\r\n\
+            "{method} {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nX-Request-Id: q\r\n\
              Content-Type: application/json\r\nContent-Length: {length}\r\n\r\n"
         );
         let mut stream = TcpStream::connect(&server.address).expect("it listens");
@@ -271,7 +274,7 @@ fn a_collector_gets_the_spans_of_a_request_in_the_trace_of_its_client() {
         let length = body.len();
         let answer = server.send(
             format!(
-                "PUT /collections/x/points HTTP/1.1\r\nHost: a\r\nConnection: close\r\n{headers}Content-Type: \
+                "PUT /collections/x/points HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n{headers}Content-Type: \
                  application/json\r\nContent-Length: {length}\r\n\r\n{body}"
             )
             .as_bytes(),

@@ -63,6 +63,8 @@ impl Drop for Served {
 fn check(dehub: &Dehub, settings: &str, environment: &[(&str, &str)]) -> Ended {
     let file = dehub.file("checked.toml", settings);
     let mut command = dehub.command(&["serve", "--check", "--config", &file]);
+    // Whatever listens at the usual port is not what is tested.
+    command.env("DEHUB__SERVICE__PORT", "0");
     ended(command.envs(environment.iter().copied()).output().expect("the binary runs"))
 }
 
@@ -71,9 +73,20 @@ fn a_check_tells_whether_the_server_would_serve() {
     let dehub = Dehub::new();
     let keys = dehub.file("keys.toml", "[[key]]\nname = \"a\"\nhash = \"blake3:12\"\nrole = \"admin\"\n");
     let in_keys = format!("[service]\nkey_file = {keys:?}\n");
-    let cases: [(&str, i32, &str); 19] = [
-        ("", 0, "service.port = 6363"),
-        ("[service]\nport = 7000\ncors_origins = [\"https://a.example\"]\n", 0, "service.port = 7000"),
+    let cases: [(&str, i32, &str); 26] = [
+        ("", 0, "service.host = \"127.0.0.1\""),
+        (
+            "[service]\nworkers = 3\ncors_origins = [\"https://a.example\"]\nhosts = [\"a.example\"]\n",
+            0,
+            "service.workers = 3",
+        ),
+        ("[service]\nhosts = [\"http://a.example\"]", 2, "`http://a.example`"),
+        ("[service]\nrate_burst = 5", 2, "rate_per_second"),
+        ("[service]\nbody_limit_bytes = 99999999999999", 2, "64 GiB"),
+        ("backups = \"/proc/none\"", 1, "/proc/none"),
+        ("data_dir = \"\"", 2, "data_dir is empty"),
+        ("[observe]\notlp_sample = 2", 2, "wanted 0 to 1"),
+        ("[observe]\notlp_sample = nan", 2, "wanted 0 to 1"),
         (
             "[service]\napi_key = \"0123456789abcdef\"\nhost = \"0.0.0.0\"",
             0,
@@ -109,21 +122,71 @@ fn a_check_tells_whether_the_server_would_serve() {
 }
 
 #[test]
+fn a_check_tells_of_a_port_and_a_data_directory_that_another_server_has() {
+    let dehub = Dehub::new();
+    let served = Served::start(dehub.command(&["serve", "--port", "0", "--json"]));
+    let port = served.address.rsplit(':').next().expect("a port");
+    let told = dehub.run(&["serve", "--check", "--port", port]);
+    assert_eq!(told.code, 1, "{}", told.stdout);
+    let process = served.process.id().to_string();
+    for wanted in [format!(":{port} is in use"), process] {
+        assert!(told.stdout.contains(&wanted), "{wanted}: {}", told.stdout);
+    }
+    drop(served);
+    let told = dehub.run(&["serve", "--check", "--port", "0"]);
+    assert_eq!(told.code, 0, "{}", told.stdout);
+    let unfit = dehub.run(&["serve", "--port", "0", "--backups", "/proc/none"]);
+    assert!(unfit.code == 1 && unfit.stderr.contains("/proc/none"), "{}", unfit.stderr);
+}
+
+#[test]
+fn keys_of_one_file_have_names_of_their_own() {
+    let dehub = Dehub::new();
+    let path = dehub.path("keys.toml");
+    let new = |more: &[&str]| {
+        let arguments = [&["key", "new", "--into", path.to_str().expect("UTF-8")], more].concat();
+        dehub.run(&arguments)
+    };
+    for (more, name) in [
+        (&["--role", "admin"][..], "`key`"),
+        (&["--role", "read-only"], "`key-2`"),
+        (&["--name", "key-3"], "`key-3`"),
+        (&[], "`key-4`"),
+    ] {
+        let made = new(more);
+        assert!(made.code == 0 && made.stdout.contains(name), "{}{}", made.stdout, made.stderr);
+    }
+    let before = fs::read_to_string(&path).expect("there");
+    let taken = new(&["--name", "key-2"]);
+    assert!(taken.code == 1 && taken.stderr.contains("`key-2`"), "{}", taken.stderr);
+    assert_eq!(fs::read_to_string(&path).expect("there"), before);
+    let mut command = dehub.command(&["serve", "--port", "0", "--json"]);
+    command.args(["--key-file", path.to_str().expect("UTF-8")]);
+    assert_eq!(Served::start(command).status("/collections", "none"), 401);
+    fs::write(&path, "[[key]]\nname = 1\n").expect("written");
+    let broken = new(&[]);
+    assert!(broken.code == 1 && broken.stderr.contains("line 2"), "{}", broken.stderr);
+    assert_eq!(fs::read_to_string(&path).expect("there"), "[[key]]\nname = 1\n");
+}
+
+#[test]
 fn the_environment_sets_what_the_file_does_and_keys_as_they_are() {
     let dehub = Dehub::new();
-    let settings = "[service]\nport = 7000\n";
+    let settings = "[service]\nworkers = 7\n";
     let told = check(
         &dehub,
         settings,
         &[
-            ("DEHUB__SERVICE__PORT", "7001"),
+            ("DEHUB__SERVICE__WORKERS", "8"),
+            ("DEHUB__SERVICE__HOSTS", "a.example,b.example"),
             ("DEHUB__SERVICE__TIMEOUT_SECONDS", "2"),
             ("DEHUB__SERVICE__CORS_ORIGINS", "https://a.example,https://b.example"),
             ("DEHUB__SERVICE__AUDIT__PATH", "audit"),
         ],
     );
     for line in [
-        "service.port = 7001",
+        "service.workers = 8",
+        "service.hosts = [\"a.example\",\"b.example\"]",
         "service.timeout_seconds = 2.0",
         "service.cors_origins = [\"https://a.example\",\"https://b.example\"]",
         "service.audit.path = \"audit\"",

@@ -476,6 +476,16 @@ def named(pair, rng):
 
 
 @section
+def migrating(pair, rng):
+    made = filled(pair, "moved", rng)
+    for source, target in [(pair.local, pair.remote), (pair.remote, pair.local)]:
+        source.migrate(target, ["moved"], recreate_on_collision=True)
+        assert target.count("moved").count == len(made)
+        query = vectors(rng, 1)[0].tolist()
+        pair.both(lambda client: client.query_points("moved", query=query, limit=10, with_payload=True))
+
+
+@section
 def fusion(pair, rng):
     made = filled(pair, "fused", rng)
     known = [point.id for point in made]
@@ -494,7 +504,9 @@ def fusion(pair, rng):
                 models.RrfQuery(rrf=models.Rrf(k=20)),
                 models.FusionQuery(fusion=models.Fusion.DBSF),
             ]:
-                fused(pair, prefetch, query)
+                # A point that any of them names is no answer, but in the mode in memory it is one of the others'.
+                fused(pair, prefetch[1:], query)
+                fused(pair, prefetch[:1], query)
             # The candidates of one search, ranked by another query.
             again = vectors(rng, 1)[0].tolist()
             pair.both(lambda client: client.query_points("fused", query=again, prefetch=prefetch[0], limit=10))

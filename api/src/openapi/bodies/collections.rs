@@ -13,6 +13,7 @@ pub(crate) struct CreateCollection {
     hnsw_config: Option<GraphParams>,
     quantization_config: Option<QuantizationParams>,
     optimizers_config: Option<OptimizerParams>,
+    wal_config: Option<LogParams>,
     strict_mode_config: Option<StrictModeParams>,
     durability: Option<DurabilityName>,
 }
@@ -103,7 +104,20 @@ pub(crate) enum Int8Name {
 
 /// What Qdrant calls the optimizer: segments are frozen and merged by rules of their own.
 #[derive(ToSchema)]
-pub(crate) struct OptimizerParams {}
+pub(crate) struct OptimizerParams {
+    /// In kilobytes of vectors: it must be what `hnsw_config.full_scan_threshold` says, or be left to that by one of
+    /// the values that Qdrant has where nobody chose, 10000 and 20000.
+    #[schema(minimum = 0)]
+    indexing_threshold: Option<usize>,
+    /// How many seconds a power cut may take at most: any number under the durability `strict`, from 1 on under
+    /// `relaxed`.
+    #[schema(minimum = 0)]
+    flush_interval_sec: Option<usize>,
+}
+
+/// The log of what was written, which has rules of its own.
+#[derive(ToSchema)]
+pub(crate) struct LogParams {}
 
 /// Qdrant's strict mode, which is off: what is too large is refused by limits of the server.
 #[derive(ToSchema)]
