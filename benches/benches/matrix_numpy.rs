@@ -55,8 +55,12 @@ fn main() -> Outcome<()> {
 }
 
 fn mixed(point: &Vector, noise: &Vector) -> Outcome<Vector> {
-    let sum: Vec<f32> =
-        point.as_slice().iter().zip(noise.as_slice()).map(|(&point, &noise)| point + noise).collect();
+    let sum: Vec<f32> = point
+        .as_slice()
+        .iter()
+        .zip(noise.as_slice())
+        .map(|(&point, &noise)| SIGNAL * point + noise)
+        .collect();
     Ok(Vector::new(&sum, dehub_vector::Dim::new(DIM)?, Metric::Cosine)?)
 }
 

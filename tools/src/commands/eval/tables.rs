@@ -224,11 +224,10 @@ fn latex(
     if directions > 1 {
         let width = names.len();
         let (first, last) = (width + 2, 2 * width + 1);
-        text += &format!(
-            " & \\multicolumn{{{width}}}{{c}}{{query $\\to$ point}} & \\multicolumn{{{width}}}{{c}}{{point $\\to$ query}} \\\\\n\
-             \\cmidrule(lr){{2-{}}} \\cmidrule(lr){{{first}-{last}}}\n",
-            width + 1
-        );
+        let span = |title: &str| format!("\\multicolumn{{{width}}}{{c}}{{{title}}}");
+        let (forward, reverse) = (span("query $\\to$ point"), span("point $\\to$ query"));
+        text += &format!(" & {forward} & {reverse} \\\\\n");
+        text += &format!("\\cmidrule(lr){{2-{}}} \\cmidrule(lr){{{first}-{last}}}\n", width + 1);
     }
     let arrow = |name: &&str| {
         format!(
