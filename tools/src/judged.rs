@@ -1,7 +1,6 @@
 //! Files of runs, judgements and ids.
 
 use std::collections::HashSet;
-use std::fs::File;
 use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
 

@@ -58,7 +58,9 @@ pub use matrix::{MATRIX_COLUMNS_MAX, MatrixReader, open_matrix};
 pub use npy_header::NPY_HEADER_BYTES_MAX;
 pub use options::{BATCH_BYTES_MAX, BATCH_ROWS_DEFAULT, ReadOptions};
 pub use parquet::PAGE_BYTES_MAX;
-pub use reader::{Batch, FieldBatch, FieldReader, Reader, format_of, open, open_bytes, open_fields, open_unpacked};
+pub use reader::{
+    Batch, FieldBatch, FieldReader, Reader, format_of, open, open_bytes, open_fields, open_unpacked,
+};
 pub use scored_rows::{ScoredRow, is_parquet, read_scored_rows};
 pub use tensors::TENSORS_HEADER_BYTES_MAX;
 pub use truth::{Truth, TruthKind, TruthReader, open_truth, open_truth_bytes};

@@ -1,5 +1,6 @@
 //! The one door: a path and options in, batches of rows out.
 
+use std::io::Read;
 use std::path::Path;
 
 use dehub_vector::{Metric, PointId, Rows};

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use dehub_eval::{Measure, Qrels};
+use dehub_eval::Qrels;
 use dehub_index::FitInput;
 use dehub_query::{
     BankKind, JudgedOptions, LabelledQuery, MatrixBank, MatrixBanks, MatrixError, MatrixQuestion, Method,
@@ -345,7 +345,9 @@ fn what_a_matrix_cannot_give_is_refused_by_name_and_place() {
 fn intervals_are_those_of_standard_errors_and_gains_are_paired() {
     let first: Vec<Option<f64>> = numbers(11, 500).iter().map(|&it| Some(f64::from(it))).collect();
     let better: Vec<Option<f64>> = first.iter().map(|it| it.map(|it| it + 0.25)).collect();
-    let [Some(raw), Some(gained)] = measured(&[first, better], "MnR".parse().expect("a measure"), 1, 2000)[..] else {
+    let [Some(raw), Some(gained)] =
+        measured(&[first, better], "MnR".parse().expect("a measure"), 1, 2000)[..]
+    else {
         panic!("two rankings with values")
     };
     // The deviation of even numbers in [-1, 1) is 1/√3.
