@@ -83,7 +83,7 @@ pub(crate) struct Eval {
     /// How often queries are drawn for an interval.
     #[arg(long, default_value_t = ROUNDS, value_parser = clap::value_parser!(u32).range(100..=100_000))]
     pub rounds: u32,
-    /// A measure: R@k, MdR, MnR, MRR@k, nDCG@k or AUC [default: the usual ones]; may be repeated.
+    /// A measure: R@k, Success@k, MdR, MnR, RR@k, nDCG@k, AP, AUC or another of docs/measures.md [default: the usual ones]; may be repeated.
     #[arg(long, value_name = "MEASURE")]
     pub measure: Vec<String>,
     /// Put the values of each query in the results.
