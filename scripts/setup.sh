@@ -2,9 +2,9 @@
 # Makes sure that everything the build needs is on this machine.
 #
 #   setup.sh         what `cargo build` needs
-#   setup.sh test    and rustfmt, clippy, and a Python with Qdrant's client, which tests drive a server with, with
-#                    the libraries that people write files of vectors with, and with the tools that measures are
-#                    compared with
+#   setup.sh test    and rustfmt, clippy, Chromium, in which tests look at the pages of reports, and a Python with
+#                    Qdrant's client, which tests drive a server with, with the libraries that people write files of
+#                    vectors with, and with the tools that measures are compared with
 #
 # Says what is missing and why before it installs anything. Calls no package manager when nothing
 # is missing. Debian packages are installed with apt-get; Rust itself is never installed.
@@ -119,6 +119,9 @@ find_missing() {
     fi
     if [[ $mode == test ]] && ! python3 -c 'import ensurepip, venv' 2>/dev/null; then
         need python3-venv "tests drive a server with Qdrant's own client, which is Python"
+    fi
+    if [[ $mode == test ]] && ! have "${DEHUB_TEST_CHROMIUM:-chromium}"; then
+        need chromium "tests look at the pages of reports in a browser"
     fi
 }
 

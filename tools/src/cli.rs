@@ -3,6 +3,7 @@
 mod bench;
 mod eval;
 mod measuring;
+mod report;
 mod serving;
 mod vectors;
 
@@ -17,6 +18,7 @@ use dehub_index::{Durability, Quantization};
 pub(crate) use self::bench::{Arrivals, Bench};
 pub(crate) use self::eval::{Eval, TableForm};
 pub(crate) use self::measuring::{MeasureArgs, TableName, TestName};
+pub(crate) use self::report::Report;
 pub(crate) use self::serving::{KeyArgs, KeyCommand, NewKey, Observe, Ping, Role, Serve};
 pub(crate) use self::vectors::VectorFile;
 use crate::commands::live::seconds;
@@ -89,6 +91,7 @@ impl Command {
             | Command::Backup(_)
             | Command::Restore(_)
             | Command::Serve(_)
+            | Command::Report(_)
             | Command::Openapi
             | Command::Measure(_)
             | Command::Ping(_)
@@ -122,6 +125,8 @@ pub(crate) enum Command {
     Hubs(Hubs),
     /// Measure raw and corrected retrieval against judgements.
     Eval(Box<Eval>),
+    /// Draw the results of an evaluation as one HTML page.
+    Report(Report),
     /// Measure recall beside speed, raw and corrected, or how a running server bears a load.
     Bench(Bench),
     /// Measure runs, which are files of answers, against judgements and each other, without any collection.

@@ -5,6 +5,7 @@ mod commands;
 mod judged;
 mod load;
 mod output;
+mod report;
 mod settings;
 mod telemetry;
 
@@ -33,7 +34,7 @@ fn main() -> ExitCode {
         // Whoever read the results has seen enough.
         Err(error) if is_closed_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => {
-            report(&error, json);
+            tell(&error, json);
             ExitCode::FAILURE
         }
     }
@@ -49,7 +50,7 @@ fn outlive_file_limits() {
 fn run(cli: Cli) -> anyhow::Result<Outcome> {
     let mut settings = match settings::read(cli.config.as_deref(), cli.data_dir) {
         Err(error) if matches!(&cli.command, Command::Serve(serve) if serve.check) => {
-            report(&error, cli.json);
+            tell(&error, cli.json);
             return Ok(Outcome::WrongSettings);
         }
         settings => settings?,
@@ -78,6 +79,7 @@ fn run(cli: Cli) -> anyhow::Result<Outcome> {
         Command::Search(command) => commands::search::run(&context, &command),
         Command::Hubs(command) => commands::hubs::run(&context, &command),
         Command::Eval(command) => commands::eval::run(&context, &command),
+        Command::Report(command) => commands::report::run(&context, &command),
         Command::Bench(command) => commands::bench::run(&context, &command),
         Command::Measure(command) => commands::measure::run(&context, &command),
         Command::Tune(command) => commands::tune::run(&context, &command),
@@ -110,7 +112,7 @@ fn start_telemetry(settings: &mut Settings, command: &Command) -> anyhow::Result
     Telemetry::start(settings.observe.log_format, settings.observe.otlp().as_ref())
 }
 
-fn report(error: &anyhow::Error, json: bool) {
+fn tell(error: &anyhow::Error, json: bool) {
     let mut stderr = io::stderr().lock();
     // A closed standard error is no reason to fail differently.
     _ = if json {

@@ -93,13 +93,17 @@ pub(crate) struct Eval {
     #[arg(long, value_name = "FILE")]
     #[serde(skip)]
     pub output: Option<PathBuf>,
+    /// Write the results to this file as a page of HTML with plots, which needs nothing else.
+    #[arg(long, value_name = "FILE")]
+    #[serde(skip)]
+    pub report: Option<PathBuf>,
     /// Print the table of a paper: R@1, R@5, R@10, MdR and MnR unless others are named, with intervals.
     #[arg(long, value_name = "FORM", conflicts_with = "from")]
     pub table: Option<TableForm>,
     /// Make the results of a file again, as they were asked for, and tell whether every number is equal.
     #[arg(long, value_name = "FILE")]
     #[arg(conflicts_with_all = ["queries", "meta", "qrels", "truth", "method", "correction", "bank", "measure"])]
-    #[arg(conflicts_with_all = ["output", "both_directions", "by_query", "draws", "seed", "rounds", "metric"])]
+    #[arg(conflicts_with_all = ["output", "report", "both_directions", "by_query", "draws", "seed", "rounds", "metric"])]
     #[serde(skip)]
     pub from: Option<PathBuf>,
 }
@@ -144,6 +148,7 @@ impl Default for Eval {
             measure: Vec::new(),
             by_query: false,
             output: None,
+            report: None,
             table: None,
             from: None,
         }

@@ -30,6 +30,21 @@ const METHODS: [&str; 7] = [
 /// The correction of the explained searches and the hubs.
 const SHOWN: &str = "NNN(alpha=1.0,k=16)";
 
+/// The methods of the page with plots.
+const SWEPT: [&str; 4] = [
+    "IS(beta=5|10|20|50|100)",
+    "DIS(beta=20,k=1)",
+    "CSLS(k=5|10|20|50)",
+    "NNN(alpha=0.5|0.75|1.0,k=4|16|64)",
+];
+
+/// The parts of the bank that they are measured on, and how often each is drawn.
+const BANK_SIZES: [&str; 4] = ["50", "200", "500", "all"];
+const DRAWS: u32 = 3;
+
+/// The page with plots, in the folder that the demonstration is run in.
+const REPORT: &str = "dehub-demo.html";
+
 /// The point whose neighbours the server is asked for: Ophioglossum, a fern.
 const ASKED: &str = "n12960211";
 
@@ -47,6 +62,7 @@ pub(crate) fn run(context: &Context, command: &cli::Demo) -> anyhow::Result<Outc
     if context.output.form == Form::Text {
         show_searches(context, &files, &collection)?;
         show_hubs(context, &files, &collection)?;
+        write_report(context, &files)?;
         show_server(context)?;
     }
     Ok(Outcome::Done)
@@ -237,9 +253,16 @@ impl Steps<'_> {
 }
 
 fn evaluate(context: &Context, files: &Files) -> anyhow::Result<()> {
+    let (shown, command) = judged(files);
+    context.output.line(format!("$ {shown}"))?;
+    eval::run(context, &command)?;
+    Ok(context.output.line("")?)
+}
+
+/// An evaluation of the judged queries, as it is typed and as it is run.
+fn judged(files: &Files) -> (String, cli::Eval) {
     let (queries, qrels) = (files.queries.display(), files.qrels.display());
     let meta = files.queries_meta.display();
-    context.output.line(format!("$ dehub eval wordnet --queries {queries} --meta {meta} --qrels {qrels}"))?;
     let command = cli::Eval {
         collection: Some(COLLECTION.to_owned()),
         queries: Some(files.queries.clone()),
@@ -247,8 +270,31 @@ fn evaluate(context: &Context, files: &Files) -> anyhow::Result<()> {
         qrels: Some(files.qrels.clone()),
         ..cli::Eval::default()
     };
-    eval::run(context, &command)?;
-    Ok(context.output.line("")?)
+    (format!("dehub eval wordnet --queries {queries} --meta {meta} --qrels {qrels}"), command)
+}
+
+/// Writes a page with plots of more methods than are installed.
+fn write_report(context: &Context, files: &Files) -> anyhow::Result<()> {
+    let (shown, command) = judged(files);
+    let methods: String = SWEPT.iter().map(|method| format!(" -m '{method}'")).collect();
+    let sizes = BANK_SIZES.join(",");
+    let command = cli::Eval {
+        method: SWEPT.map(str::to_owned).to_vec(),
+        bank_sizes: BANK_SIZES.map(str::to_owned).to_vec(),
+        draws: DRAWS,
+        bank: Some("glosses".to_owned()),
+        report: Some(PathBuf::from(REPORT)),
+        ..command
+    };
+    context.output.line(
+        "A page with plots of the distribution of answers, of parameters and of parts of the bank:\n",
+    )?;
+    context.output.line(format!(
+        "$ {shown}{methods} --bank glosses --bank-sizes {sizes} --draws {DRAWS} --report {REPORT} > /dev/null"
+    ))?;
+    eval::run(&context.with_output(Output { form: Form::Nothing, ..context.output }), &command)?;
+    let path = std::path::absolute(REPORT)?;
+    Ok(context.output.line(format!("wrote {}\n", path.display()))?)
 }
 
 /// Explains the first queries whose answer the correction brought to the top.

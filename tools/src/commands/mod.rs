@@ -28,6 +28,7 @@ pub(crate) mod openapi;
 pub(crate) mod ping;
 pub(crate) mod prior;
 pub(crate) mod quarantine;
+pub(crate) mod report;
 pub(crate) mod restore;
 pub(crate) mod rewrite;
 pub(crate) mod search;

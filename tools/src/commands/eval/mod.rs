@@ -15,10 +15,13 @@ use anyhow::Context as _;
 use dehub_query::Measure;
 
 use self::files::Inputs;
+pub(crate) use self::replay::read as read_results;
 use self::schema::{CollectionRead, Direction, Leak, Results, SCHEMA};
 use self::summary::Telling;
+pub(crate) use self::tables::{format_value, is_rank};
 use super::{Context, Outcome};
 use crate::cli::Eval;
+use crate::report;
 
 /// Ids named in a note; the rest are counted.
 const NAMED_MAX: usize = 5;
@@ -44,6 +47,9 @@ pub(crate) fn run(context: &Context, command: &Eval) -> anyhow::Result<Outcome> 
     if let Some(file) = &command.output {
         let text = serde_json::to_string(&results)?;
         fs::write(file, text + "\n").with_context(|| file.display().to_string())?;
+    }
+    if let Some(file) = &command.report {
+        report::write(file, &results, None)?;
     }
     context.output.result(&results, || match command.table {
         None => tables::describe(&results),

@@ -15,12 +15,7 @@ const NAMED_MAX: usize = 10;
 
 pub(super) fn run(context: &Context, file: &Path) -> anyhow::Result<Outcome> {
     let name = file.display();
-    let text = fs::read_to_string(file).with_context(|| name.to_string())?;
-    let before: Value = serde_json::from_str(&text).with_context(|| name.to_string())?;
-    if before["schema"] != json!(SCHEMA) {
-        bail!("{name}: field schema: wanted {SCHEMA}, found {}", before["schema"]);
-    }
-    let results: Results = serde_json::from_value(before.clone()).with_context(|| name.to_string())?;
+    let (before, results) = read(file)?;
     check_files(&results)?;
     let mut again = context.with_output(context.output);
     again.using.clone_from(&results.using);
@@ -56,6 +51,18 @@ pub(super) fn run(context: &Context, file: &Path) -> anyhow::Result<Outcome> {
         format!("{name}: {count} values differ (made by dehub {was}, again by {is})\n{named}{rest}")
     })?;
     Ok(if differences.is_empty() { Outcome::Done } else { Outcome::NotWhole })
+}
+
+/// Reads results, as they are in the file and as they are meant.
+pub(crate) fn read(file: &Path) -> anyhow::Result<(Value, Results)> {
+    let name = file.display();
+    let text = fs::read_to_string(file).with_context(|| name.to_string())?;
+    let value: Value = serde_json::from_str(&text).with_context(|| name.to_string())?;
+    if value["schema"] != json!(SCHEMA) {
+        bail!("{name}: field schema: wanted {SCHEMA}, found {}", value["schema"]);
+    }
+    let results = serde_json::from_value(value.clone()).with_context(|| name.to_string())?;
+    Ok((value, results))
 }
 
 fn check_files(results: &Results) -> anyhow::Result<()> {

@@ -64,7 +64,8 @@ fn describe_curve(curve: &Curve) -> String {
     format!("\n{} over sizes of its bank{over}\n\n{}", curve.method, table(&head, 0, rows))
 }
 
-fn format_value(name: &str, value: f64) -> String {
+/// A value with as many digits as are told of it.
+pub(crate) fn format_value(name: &str, value: f64) -> String {
     match name {
         "MdR" | "MnR" => format!("{value:.1}"),
         name if name.starts_with("max") => format!("{value:.0}"),
@@ -73,7 +74,7 @@ fn format_value(name: &str, value: f64) -> String {
 }
 
 /// Whether a smaller value is a better one.
-fn is_rank(name: &str) -> bool {
+pub(crate) fn is_rank(name: &str) -> bool {
     matches!(name, "MdR" | "MnR")
 }
 
