@@ -1,4 +1,4 @@
-//! Files of Arrow IPC, read by the blocks that their footer lists: what lies between them differs from writer to writer.
+//! Files of Arrow IPC, read by the blocks that their footer lists: what else there is differs from writer to writer.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
