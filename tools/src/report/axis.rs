@@ -157,7 +157,7 @@ fn decades(low: f64, high: f64) -> Vec<(f64, String)> {
 
 /// A value of a logarithmic axis in few characters.
 fn short(value: f64) -> String {
-    if value >= 1e6 || value < 0.99e-3 {
+    if !(0.99e-3..1e6).contains(&value) {
         format!("{value:.0e}")
     } else if value >= 0.99e3 {
         format!("{}k", value.round() / 1e3)

@@ -23,7 +23,7 @@ const WIDTH: u32 = 400;
 const HEIGHT: u32 = 280;
 
 /// The size of text, in pixels.
-const TEXT: u32 = 13;
+const TEXT: u32 = 14;
 
 /// The height of a bar with its name, in pixels.
 const BAR: u32 = 38;
