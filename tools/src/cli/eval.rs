@@ -83,7 +83,8 @@ pub(crate) struct Eval {
     /// How often queries are drawn for an interval.
     #[arg(long, default_value_t = ROUNDS, value_parser = clap::value_parser!(u32).range(100..=100_000))]
     pub rounds: u32,
-    /// A measure: R@k, Success@k, MdR, MnR, RR@k, nDCG@k, AP, AUC or another of docs/measures.md [default: the usual ones]; may be repeated.
+    /// A measure: R@k, Success@k, MdR, MnR, RR@k, nDCG@k, AP, AUC or another of docs/measures.md
+    /// [default: the usual ones]; may be repeated.
     #[arg(long, value_name = "MEASURE")]
     pub measure: Vec<String>,
     /// Put the values of each query in the results.
@@ -103,7 +104,8 @@ pub(crate) struct Eval {
     /// Make the results of a file again, as they were asked for, and tell whether every number is equal.
     #[arg(long, value_name = "FILE")]
     #[arg(conflicts_with_all = ["queries", "meta", "qrels", "truth", "method", "correction", "bank", "measure"])]
-    #[arg(conflicts_with_all = ["output", "report", "both_directions", "by_query", "draws", "seed", "rounds", "metric"])]
+    #[arg(conflicts_with_all = ["output", "report", "both_directions", "by_query", "draws", "seed", "rounds"])]
+    #[arg(conflicts_with = "metric")]
     #[serde(skip)]
     pub from: Option<PathBuf>,
 }
