@@ -61,6 +61,7 @@ fn a_broken_file_is_named_with_what_was_wanted() {
     let ragged = dehub.file("ragged.jsonl", "{\"id\":1,\"vector\":[1,0,0]}\n{\"id\":2,\"vector\":[1,0]}\n");
     let twice = dehub.file("twice.jsonl", "{\"id\":1,\"vector\":[1,0,0]}\n{\"id\":1,\"vector\":[0,1,0]}\n");
     let short = dehub.file("short.jsonl", "{\"id\": \"a\"}\n");
+    let table = dehub.file("bank.csv", "1,0,0\n");
     let good = dehub.path("good.npy").display().to_string();
     let parquet = testdata("bad/ragged.parquet");
     let cases: &[(&[&str], &[&str])] = &[
@@ -72,7 +73,7 @@ fn a_broken_file_is_named_with_what_was_wanted() {
         (&[&twice], &["twice.jsonl: row 1, field id", "row 0"]),
         (&[&parquet], &["ragged.parquet", "row 1", "2", "3"]),
         (&["nowhere.npy"], &["nowhere.npy"]),
-        (&["bank.csv"], &["bank.csv", ".npy"]),
+        (&[&table], &["bank.csv", ".npy"]),
         (&[&good, "--meta", &short], &["short.jsonl", "3", "1"]),
     ];
     for (arguments, parts) in cases {

@@ -19,12 +19,13 @@ fn a_collection_is_made_with_named_vectors_and_each_is_used_by_its_name() {
     assert_eq!(info["vectors"]["text"]["banks"][0]["entries"], 2);
     assert_eq!(info["vectors"]["image"]["banks"], json!([]));
     assert!(dehub.json(&["verify", "c"])["collections"][0]["vectors"]["text"]["checks"].is_array());
+    let plain = dehub.file("x.npy", "");
     for (arguments, wanted) in [
         (vec!["bank", "c", "asked", &bank], "none was given; it has: image, text: name one by --using"),
         (vec!["search", "c", "--vector", "[1, 2]", "--using", "audio"], "there is no vector `audio`"),
         (vec!["info", "c", "--using", "text"], "--using has no meaning for this command"),
         (vec!["import", "c", &bank], "row 0, field vector: wanted an object of vectors under their names"),
-        (vec!["import", "c", "x.npy"], "x.npy: wanted a .parquet, .pq, .jsonl or .ndjson file"),
+        (vec!["import", "c", &plain], "x.npy: wanted a .parquet, .pq, .jsonl or .ndjson file"),
         (vec!["create", "d", "--vector", "image"], "wanted NAME=DIM or NAME=DIM,METRIC"),
         (vec!["create", "d", "--vector", "a=2", "--vector", "a=3"], "`a` is given twice"),
     ] {
