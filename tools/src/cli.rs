@@ -2,6 +2,7 @@
 
 mod bench;
 mod eval;
+mod export;
 mod measuring;
 mod serving;
 mod vectors;
@@ -16,6 +17,7 @@ use dehub_index::{Durability, Quantization};
 
 pub(crate) use self::bench::{Arrivals, Bench};
 pub(crate) use self::eval::{Eval, TableForm};
+pub(crate) use self::export::{Asked, Export, ExportFile, Exported};
 pub(crate) use self::measuring::{MeasureArgs, TableName, TestName};
 pub(crate) use self::serving::{KeyArgs, KeyCommand, NewKey, Observe, Ping, Role, Serve};
 pub(crate) use self::vectors::VectorFile;
@@ -72,6 +74,7 @@ impl Command {
             | Command::Search(_)
             | Command::Hubs(_)
             | Command::Eval(_)
+            | Command::Export(_)
             | Command::Bench(_)
             | Command::Tune(_)
             | Command::Default(_)
@@ -106,6 +109,8 @@ pub(crate) enum Command {
     Durability(DurabilityArgs),
     /// Add points from a file of vectors.
     Import(Import),
+    /// Write points, columns of corrections, or answers to files.
+    Export(Export),
     /// Add reference vectors to a bank, remove or weaken them, or drop the bank.
     Bank(Bank),
     /// Give points a value of a prior, a column that a search can add to scores, or show the prior.
