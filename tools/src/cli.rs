@@ -2,6 +2,7 @@
 
 mod bench;
 mod eval;
+mod export;
 mod measuring;
 mod report;
 mod serving;
@@ -17,6 +18,7 @@ use dehub_index::{Durability, Quantization};
 
 pub(crate) use self::bench::{Arrivals, Bench};
 pub(crate) use self::eval::{Eval, TableForm};
+pub(crate) use self::export::{Asked, Export, ExportFile, Exported};
 pub(crate) use self::measuring::{MeasureArgs, TableName, TestName};
 pub(crate) use self::report::Report;
 pub(crate) use self::serving::{KeyArgs, KeyCommand, NewKey, Observe, Ping, Role, Serve};
@@ -74,6 +76,7 @@ impl Command {
             | Command::Search(_)
             | Command::Hubs(_)
             | Command::Eval(_)
+            | Command::Export(_)
             | Command::Bench(_)
             | Command::Tune(_)
             | Command::Default(_)
@@ -109,6 +112,8 @@ pub(crate) enum Command {
     Durability(DurabilityArgs),
     /// Add points from a file of vectors.
     Import(Import),
+    /// Write points, columns of corrections, or answers to files.
+    Export(Export),
     /// Add reference vectors to a bank, remove or weaken them, or drop the bank.
     Bank(Bank),
     /// Give points a value of a prior, a column that a search can add to scores, or show the prior.

@@ -72,6 +72,7 @@ fn run(cli: Cli) -> anyhow::Result<Outcome> {
         Command::Durability(command) => commands::durability::run(&context, &command),
         Command::Freeze(command) => commands::freeze::run(&context, &command),
         Command::Import(command) => commands::import::run(&context, &command),
+        Command::Export(command) => commands::export::run(&context, &command),
         Command::Prior(command) => commands::prior::run(&context, &command),
         Command::Bank(command) => commands::bank::run(&context, &command),
         Command::Rewrite(command) => commands::rewrite::run(&context, &command),

@@ -176,6 +176,8 @@ pub enum Column {
     Json(Vec<Option<String>>),
     /// Vectors, as fixed-size lists of 32-bit floats.
     Vectors(Rows),
+    /// Lists of so many 32-bit numbers from 0, one after the other, such as row numbers of neighbours.
+    WholeLists(Vec<u32>, usize),
 }
 
 impl Column {
@@ -200,6 +202,12 @@ impl Column {
                 let values = Float32Array::from(rows.as_slice().to_vec());
                 Arc::new(FixedSizeListArray::try_new(item_field(), dim, Arc::new(values), None)?)
             }
+            Column::WholeLists(numbers, len) => {
+                let len = i32::try_from(len)
+                    .map_err(|error| ArrowError::InvalidArgumentError(error.to_string()))?;
+                let values = Arc::new(UInt32Array::from(numbers));
+                Arc::new(FixedSizeListArray::try_new(whole_item_field(), len, values, None)?)
+            }
         })
     }
 }
@@ -207,6 +215,11 @@ impl Column {
 /// The numbers of vectors.
 pub(crate) fn item_field() -> Arc<Field> {
     Arc::new(Field::new("item", DataType::Float32, false))
+}
+
+/// The numbers of lists of whole ones.
+pub(crate) fn whole_item_field() -> Arc<Field> {
+    Arc::new(Field::new("item", DataType::UInt32, false))
 }
 
 fn ids_array(ids: &[PointId]) -> ArrayRef {

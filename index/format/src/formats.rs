@@ -72,7 +72,7 @@ impl Format {
     }
 
     /// Whether the rows are one matrix, without names, ids and other fields.
-    pub(crate) fn is_matrix(self) -> bool {
+    pub fn is_matrix(self) -> bool {
         match self {
             Format::Npy | Format::Npz | Format::Hdf5 | Format::Safetensors => true,
             Format::Fvecs | Format::Ivecs | Format::Bvecs => true,

@@ -14,6 +14,7 @@ pub(crate) mod demo;
 pub(crate) mod drift;
 pub(crate) mod durability;
 pub(crate) mod eval;
+pub(crate) mod export;
 mod exposure;
 pub(crate) mod fit;
 pub(crate) mod freeze;

@@ -8,6 +8,7 @@ mod choices;
 mod compat;
 mod evaluating;
 mod expected;
+mod export;
 mod filters;
 mod fitting;
 mod freezing;

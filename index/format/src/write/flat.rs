@@ -33,8 +33,9 @@ enum Head {
 }
 
 impl FlatSink {
-    pub(super) fn npy(file: Unfinished, dim: usize) -> FlatSink {
-        FlatSink { file, dim, number: NumberType::F32, head: Head::Npy, begun: false }
+    /// An array of 32-bit floats or integers.
+    pub(super) fn npy(file: Unfinished, dim: usize, number: NumberType) -> FlatSink {
+        FlatSink { file, dim, number, head: Head::Npy, begun: false }
     }
 
     pub(super) fn bin(file: Unfinished, dim: usize, format: Format) -> FlatSink {
@@ -65,6 +66,32 @@ impl FlatSink {
         Ok(())
     }
 
+    /// The same of integers, for a sink of these.
+    pub(super) fn write_whole(
+        &mut self,
+        path: &Path,
+        first_row: u64,
+        numbers: &[u32],
+    ) -> Result<(), FormatError> {
+        self.begin(path)?;
+        for (row, list) in (first_row..).zip(numbers.chunks_exact(self.dim)) {
+            let mut bytes = Vec::with_capacity(4 + self.dim * self.number.bytes());
+            if let Head::EachRow = self.head {
+                bytes.extend(length(self.dim));
+            }
+            for (coordinate, &number) in list.iter().enumerate() {
+                let signed = i32::try_from(number).map_err(|_| {
+                    let flaw =
+                        Flaw::coordinate("list", coordinate, "a number below 2^31", number.to_string());
+                    flaw.at(path, Place::Row(row))
+                })?;
+                bytes.extend(signed.to_le_bytes());
+            }
+            self.file.write_all(&bytes).map_err(FormatError::io(path))?;
+        }
+        Ok(())
+    }
+
     /// The place of the header, which is written at the end.
     fn begin(&mut self, path: &Path) -> Result<(), FormatError> {
         if self.begun {
@@ -83,7 +110,7 @@ impl FlatSink {
         self.begin(path)?;
         let header = match self.head {
             Head::EachRow => return Ok(self.file),
-            Head::Npy => npy_header(rows, self.dim),
+            Head::Npy => npy_header(rows, self.dim, self.number),
             Head::Lengths => {
                 let rows = u32::try_from(rows).map_err(|_| FormatError::Options {
                     path: path.to_owned(),
@@ -110,8 +137,9 @@ fn length(dim: usize) -> [u8; 4] {
 }
 
 /// A header of version 1, filled with spaces.
-fn npy_header(rows: u64, dim: usize) -> Vec<u8> {
-    let dictionary = format!("{{'descr': '<f4', 'fortran_order': False, 'shape': ({rows}, {dim}), }}");
+fn npy_header(rows: u64, dim: usize, number: NumberType) -> Vec<u8> {
+    let kind = if number == NumberType::I32 { "i4" } else { "f4" };
+    let dictionary = format!("{{'descr': '<{kind}', 'fortran_order': False, 'shape': ({rows}, {dim}), }}");
     let text = NPY_HEADER_BYTES - 10;
     let mut header = b"\x93NUMPY\x01\0".to_vec();
     header.extend(u16::try_from(text).expect("below 65,536").to_le_bytes());

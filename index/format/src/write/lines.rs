@@ -79,6 +79,10 @@ fn field(name: &str, kind: Kind, column: &Column, row: usize) -> Result<Option<S
             None => None,
         },
         Column::Vectors(rows) => Some(vector(name, rows.row(row))?),
+        Column::WholeLists(numbers, len) => {
+            let list: Vec<String> = numbers[row * len..][..*len].iter().map(u32::to_string).collect();
+            Some(format!("[{}]", list.join(",")))
+        }
     })
 }
 

@@ -20,6 +20,7 @@ use tempfile::NamedTempFile;
 use crate::arrow::Column;
 use crate::error::FormatError;
 use crate::formats::{Format, Told};
+use crate::numbers::NumberType;
 
 pub use ann::{AnnBenchmark, HDF5_WRITE_BYTES_MAX, write_ann_benchmark};
 
@@ -46,6 +47,8 @@ pub enum Kind {
     Json,
     /// [`Column::Vectors`], of this dimension.
     Vectors(usize),
+    /// [`Column::WholeLists`], of this length, at least 1.
+    WholeLists(usize),
 }
 
 /// What a file is to be.
@@ -81,8 +84,8 @@ type Unfinished = BufWriter<NamedTempFile>;
 impl Writer {
     /// Begins a file of these columns, in this order. The name tells the format, as it does for reading, but that a
     /// file of Arrow is a stream if it ends in `.arrows`; it is not compressed as a whole. Files of one matrix (npy,
-    /// fvecs, ivecs, bvecs, fbin, ibin, u8bin, i8bin, HDF5) take one column, of vectors; npz and safetensors are not
-    /// written.
+    /// fvecs, ivecs, bvecs, fbin, ibin, u8bin, i8bin, HDF5) take one column, of vectors; npy, ivecs and ibin one of whole
+    /// lists too, as 32-bit integers. npz and safetensors are not written.
     ///
     /// # Errors
     ///
@@ -108,23 +111,39 @@ impl Writer {
             [(_, Kind::Vectors(dim))] => Ok(*dim),
             _ => Err(refused(format!("a file of {format} takes one column, of vectors, and no other"))),
         };
-        let sink = match format {
-            Format::Npy => Sink::Flat(flat::FlatSink::npy(unfinished(path)?, matrix()?)),
-            Format::Fvecs | Format::Ivecs | Format::Bvecs => {
+        if columns.iter().any(|(_, kind)| *kind == Kind::WholeLists(0)) {
+            return Err(refused("a column of lists without numbers".to_owned()));
+        }
+        let lists = match columns.as_slice() {
+            [(_, Kind::WholeLists(len))] => Some(*len),
+            _ => None,
+        };
+        let sink = match (format, lists) {
+            (Format::Npy, Some(len)) => {
+                Sink::Flat(flat::FlatSink::npy(unfinished(path)?, len, NumberType::I32))
+            }
+            (Format::Ivecs, Some(len)) => Sink::Flat(flat::FlatSink::vecs(unfinished(path)?, len, format)),
+            (Format::Ibin, Some(len)) => Sink::Flat(flat::FlatSink::bin(unfinished(path)?, len, format)),
+            (Format::Npy, None) => {
+                Sink::Flat(flat::FlatSink::npy(unfinished(path)?, matrix()?, NumberType::F32))
+            }
+            (Format::Fvecs | Format::Ivecs | Format::Bvecs, _) => {
                 Sink::Flat(flat::FlatSink::vecs(unfinished(path)?, matrix()?, format))
             }
-            Format::Fbin | Format::Ibin | Format::U8bin | Format::I8bin => {
+            (Format::Fbin | Format::Ibin | Format::U8bin | Format::I8bin, _) => {
                 Sink::Flat(flat::FlatSink::bin(unfinished(path)?, matrix()?, format))
             }
-            Format::Jsonl => Sink::Lines(lines::LinesSink::new(unfinished(path)?)),
-            Format::Parquet => Sink::Table(tables::TableSink::parquet(path, unfinished(path)?, &columns)?),
-            Format::Arrow => Sink::Table(tables::TableSink::arrow(path, unfinished(path)?, &columns)?),
-            Format::Hdf5 => {
+            (Format::Jsonl, _) => Sink::Lines(lines::LinesSink::new(unfinished(path)?)),
+            (Format::Parquet, _) => {
+                Sink::Table(tables::TableSink::parquet(path, unfinished(path)?, &columns)?)
+            }
+            (Format::Arrow, _) => Sink::Table(tables::TableSink::arrow(path, unfinished(path)?, &columns)?),
+            (Format::Hdf5, _) => {
                 let metric =
                     options.metric.ok_or_else(|| refused("an HDF5 file names a metric".to_owned()))?;
                 Sink::Ann(ann::AnnSink::new(unfinished(path)?, matrix()?, metric))
             }
-            Format::Npz | Format::Safetensors => {
+            (Format::Npz | Format::Safetensors, _) => {
                 return Err(refused(format!("files of {format} are read and not written")));
             }
         };
@@ -141,7 +160,10 @@ impl Writer {
         let rows = columns.first().map_or(0, Column::len);
         self.check(&columns, rows)?;
         match &mut self.sink {
-            Sink::Flat(sink) => sink.write(&self.path, self.rows, vectors(&columns)),
+            Sink::Flat(sink) => match columns.as_slice() {
+                [Column::WholeLists(numbers, _)] => sink.write_whole(&self.path, self.rows, numbers),
+                _ => sink.write(&self.path, self.rows, vectors(&columns)),
+            },
             Sink::Lines(sink) => sink.write(&self.path, &self.columns, &columns, rows),
             Sink::Table(sink) => sink.write(&self.path, &self.columns, columns),
             Sink::Ann(sink) => sink.write(&self.path, self.rows, vectors(&columns)),
@@ -222,6 +244,7 @@ impl Column {
             Column::Numbers(numbers) => numbers.len(),
             Column::Texts(texts) | Column::Json(texts) => texts.len(),
             Column::Vectors(rows) => rows.len(),
+            Column::WholeLists(numbers, len) => numbers.len() / (*len).max(1),
         }
     }
 
@@ -234,6 +257,9 @@ impl Column {
         match (self, kind) {
             (Column::Ids(ids), Kind::NumberIds) => ids.iter().all(|id| matches!(id, PointId::Number(_))),
             (Column::Vectors(rows), Kind::Vectors(dim)) => rows.dim() == dim,
+            (Column::WholeLists(numbers, len), Kind::WholeLists(told)) => {
+                *len == told && numbers.len().is_multiple_of(told)
+            }
             (Column::Whole(_), Kind::Whole)
             | (Column::Wide(_), Kind::Wide)
             | (Column::Ids(_), Kind::TextIds)
@@ -247,7 +273,8 @@ impl Column {
                 | Column::Numbers(_)
                 | Column::Texts(_)
                 | Column::Json(_)
-                | Column::Vectors(_),
+                | Column::Vectors(_)
+                | Column::WholeLists(..),
                 _,
             ) => false,
         }

@@ -12,7 +12,7 @@ use arrow_ipc::writer::{FileWriter, StreamWriter};
 use arrow_schema::{DataType, Field, Schema, SchemaRef};
 
 use super::{Kind, Unfinished};
-use crate::arrow::{Column, item_field};
+use crate::arrow::{Column, item_field, whole_item_field};
 use crate::error::FormatError;
 use crate::table::guarded;
 
@@ -122,6 +122,10 @@ fn schema(path: &Path, columns: &[(String, Kind)]) -> Result<SchemaRef, FormatEr
             Kind::Vectors(dim) => {
                 let dim = i32::try_from(*dim).map_err(|error| unwritten(path, error.to_string()))?;
                 (DataType::FixedSizeList(item_field(), dim), false)
+            }
+            Kind::WholeLists(len) => {
+                let len = i32::try_from(*len).map_err(|error| unwritten(path, error.to_string()))?;
+                (DataType::FixedSizeList(whole_item_field(), len), false)
             }
         };
         fields.push(Field::new(name, data_type, is_nullable));

@@ -19,7 +19,7 @@ use crate::load;
 const TURNED_NUMBERS_MAX: usize = 64 << 20;
 
 /// A file's hash, as results have it.
-pub(super) fn hash(path: &Path) -> anyhow::Result<String> {
+pub(crate) fn hash(path: &Path) -> anyhow::Result<String> {
     let mut file = File::open(path).with_context(|| path.display().to_string())?;
     let (mut hasher, mut part) = (blake3::Hasher::new(), vec![0; 1 << 20]);
     loop {

@@ -1,7 +1,7 @@
 //! `dehub eval`.
 
 mod collection;
-mod files;
+pub(crate) mod files;
 mod grid;
 mod offline;
 mod replay;
