@@ -374,7 +374,8 @@ pub(crate) fn write(error: &WriteError, written: &Written<'_>) -> Problem {
         WriteError::WriterFailed { .. } => new(WRITER_FAILED).retry_after(RETRY_SECONDS),
         WriteError::DiskFull { .. } => new(DISK_FULL).retry_after(RETRY_SECONDS),
         WriteError::Read(error) => read(error),
-        WriteError::NamedVector { .. }
+        WriteError::BankIsNotLive { .. }
+        | WriteError::NamedVector { .. }
         | WriteError::VectorName { .. }
         | WriteError::UnknownPoint { .. }
         | WriteError::TextTooLong { .. }

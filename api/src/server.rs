@@ -389,9 +389,10 @@ impl Server {
 
 /// Why an address cannot be listened on.
 fn not_listening(address: String, source: io::Error) -> ServeError {
-    match source.kind() {
-        io::ErrorKind::AddrInUse => ServeError::InUse { address },
-        _ => ServeError::Listen { address, source },
+    if source.kind() == io::ErrorKind::AddrInUse {
+        ServeError::InUse { address }
+    } else {
+        ServeError::Listen { address, source }
     }
 }
 

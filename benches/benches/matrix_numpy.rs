@@ -26,6 +26,9 @@ const METHOD: &str = "DIS(beta=20,k=1)";
 
 type Outcome<T> = Result<T, Box<dyn Error>>;
 
+/// How much of its point is in a query.
+const SIGNAL: f32 = 0.4;
+
 fn main() -> Outcome<()> {
     let folder = tempfile::tempdir()?;
     let mut random = Random::new(7);

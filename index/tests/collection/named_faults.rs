@@ -14,6 +14,9 @@ use crate::model::{Step, harmless_write};
 use crate::model_places::{Place, Site, configured};
 use crate::named::{Both, Named, NamedStep, compare_named, do_step, named_step, spaces, vector};
 
+/// A vector of one name, if the point has it.
+type Pair = Option<[f32; 2]>;
+
 /// What is done to a collection, and what it stands for before each step and after the last one.
 struct Script {
     has_graph: bool,
@@ -146,7 +149,7 @@ fn check(scripts: impl IntoIterator<Item = Script>) {
 
 /// Every kind of write that is about the vectors of points, and some about one of them.
 fn every_kind() -> Vec<NamedStep> {
-    let both = |points: &[(u64, Option<[f32; 2]>, Option<[f32; 2]>)]| -> BTreeMap<u64, Both> {
+    let both = |points: &[(u64, Pair, Pair)]| -> BTreeMap<u64, Both> {
         let own = |vector: Option<[f32; 2]>| vector.map(|vector| vector.to_vec());
         points.iter().map(|&(id, image, text)| (id, [own(image), own(text)])).collect()
     };

@@ -1,7 +1,6 @@
 //! `dehub import` of points whose vectors have names.
 
 use std::collections::HashMap;
-use std::iter::repeat_with;
 use std::path::Path;
 
 use anyhow::{Context as _, bail};
@@ -173,13 +172,9 @@ impl Fields {
         let mut ids = ids.unwrap_or_default().into_iter();
         let mut payloads = payloads.unwrap_or_default().into_iter();
         let mut texts = texts.unwrap_or_default().into_iter();
-        let row = repeat_with(|| {
-            (ids.next(), payloads.next().flatten().unwrap_or_default(), texts.next().flatten())
-        });
-        let point = |(number, (id, mut fields, text)): (
-            u64,
-            (Option<PointId>, Map<String, Value>, Option<String>),
-        )| {
+        let point = |number: u64| {
+            let (id, text) = (ids.next(), texts.next().flatten());
+            let mut fields = payloads.next().flatten().unwrap_or_default();
             let point = named_vectors(vector, &mut fields).and_then(|named| {
                 let payload =
                     (!fields.is_empty()).then(|| Payload::parse(&Value::Object(fields).to_string()));
@@ -188,7 +183,7 @@ impl Fields {
             });
             (number, point.map_err(|error| anyhow::anyhow!("{}: row {number}, {error:#}", file.display())))
         };
-        (first_row..).zip(row).take(rows).map(point).collect()
+        (first_row..).take(rows).map(point).collect()
     }
 }
 
