@@ -84,8 +84,8 @@ type Unfinished = BufWriter<NamedTempFile>;
 impl Writer {
     /// Begins a file of these columns, in this order. The name tells the format, as it does for reading, but that a
     /// file of Arrow is a stream if it ends in `.arrows`; it is not compressed as a whole. Files of one matrix (npy,
-    /// fvecs, ivecs, bvecs, fbin, ibin, u8bin, i8bin, HDF5) take one column, of vectors; npy, ivecs and ibin one of whole
-    /// lists too, as 32-bit integers. npz and safetensors are not written.
+    /// fvecs, ivecs, bvecs, fbin, ibin, u8bin, i8bin, HDF5) take one column, of vectors; npy, ivecs and ibin one of
+    /// whole lists too, as 32-bit integers. npz and safetensors are not written.
     ///
     /// # Errors
     ///

@@ -224,9 +224,7 @@ fn how_to_ask(correction: &Correction, metric: Metric, zeros: usize) -> String {
     }
     let alpha = match (correction.scale().is_some(), correction.is_gated()) {
         (true, _) => "alpha 1, as the scale is in the vectors",
-        (false, true) => {
-            "alpha 1 if the query's raw best point is in the gate's set (export columns), else 0"
-        }
+        (false, true) => "alpha 1 if the raw best point is in the gate's set (export columns), else 0",
         (false, false) => "alpha 1 for the correction as fitted, 0 for raw",
     };
     format!("ask with {query}] and the inner product: {alpha}")
