@@ -9,7 +9,7 @@ use serde_json::{Map, Value};
 use crate::arrow::ArrowRows;
 use crate::error::FormatError;
 use crate::fields::Columns;
-use crate::formats::Format;
+use crate::formats::{Format, Told};
 use crate::input::Input;
 use crate::jsonl::Jsonl;
 use crate::matrix::MatrixRows;
@@ -94,9 +94,9 @@ pub fn open_unpacked(path: &Path) -> Result<Box<dyn Read + Send>, FormatError> {
     Input::open(path)?.stream()
 }
 
-/// How a file is written: as `asked`, or as its name or its first bytes say.
+/// How a file is written: as `asked`, or as its name or else its first bytes say. It is opened only for these.
 pub fn format_of(path: &Path, asked: Option<Format>) -> Result<Format, FormatError> {
-    match asked {
+    match asked.or(Told::by(path).format.and_then(Result::ok)) {
         Some(format) => Ok(format),
         None => Input::open(path)?.format(None),
     }
