@@ -317,10 +317,7 @@ fn payload_code(error: &PayloadError) -> Code {
 pub(crate) fn write(error: &WriteError, written: &Written<'_>) -> Problem {
     let detail = || written.detail(error);
     let new = |code| Problem::new(code, detail());
-    if let Some(problem) = of_named(error, written) {
-        return problem;
-    }
-    match error {
+    of_named(error, written).unwrap_or_else(|| match error {
         WriteError::Vector { place, source, .. } => vector(source, detail(), &written.vector(*place)),
         WriteError::Space(unknown) => space(unknown),
         WriteError::NamedVectors { .. } => new(NOT_SUPPORTED),
@@ -383,7 +380,7 @@ pub(crate) fn write(error: &WriteError, written: &Written<'_>) -> Problem {
         | WriteError::Commit(_)
         | WriteError::GraphFile(_) => by_blame(error.blame(), error.to_string()),
         _ => by_blame(error.blame(), error.to_string()),
-    }
+    })
 }
 
 /// An error of a write that is about a named vector, a text, or a point that is not there.
