@@ -19,7 +19,7 @@ pub(crate) struct MeasureArgs {
     #[arg(long, value_name = "FILE", conflicts_with_all = ["qrels", "table"])]
     pub truth: Option<PathBuf>,
     /// A measure in ir-measures' names, such as nDCG@10, AP(rel=2) or RR@10; docs/measures.md lists them. May be
-    /// repeated [default: R@1 R@5 R@10 MdR RR@10 nDCG@10 AUC; with --truth: ann_recall@1 and @10].
+    /// repeated (by default R@1 R@5 R@10 MdR RR@10 nDCG@10 AUC; with --truth ann_recall@1 and @10).
     #[arg(long, short, value_name = "MEASURE")]
     pub measure: Vec<String>,
     /// Another table: cross-modal has R@k as its papers mean it (Success@k), MdR, MnR and their sum, in both
