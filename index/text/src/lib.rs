@@ -1,0 +1,1 @@
+//! Texts, analysed and ranked.
