@@ -290,10 +290,12 @@ pub(crate) struct StoredConfig {
     durability: Durability,
     /// The numbers of the named vectors, of a collection that has some.
     spaces: BTreeMap<Name, u16>,
+    /// Whether a point has a list of vectors here, rather than one.
+    multi: bool,
 }
 
 /// The layout of keys and values that this version writes. Opening brings older ones to it: see `upgrade`.
-pub(crate) const FORMAT: u32 = 4;
+pub(crate) const FORMAT: u32 = 5;
 
 /// The version of this program.
 pub(crate) const VERSION: &str = env!("CARGO_PKG_VERSION");
@@ -350,6 +352,7 @@ impl StoredConfig {
             quantization,
             durability: config.durability,
             spaces,
+            multi: false,
         }
     }
 

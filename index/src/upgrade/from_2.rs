@@ -1,7 +1,7 @@
 //! From format 2, whose records may lack what was added while it was in use, to format 3, where every record is whole
 //! and the configuration names the versions that made the collection and that wrote it last.
 
-use dehub_store::{Batch, Family, View};
+use dehub_store::{Batch, Family, Store};
 use serde_json::{Map, Value, json};
 
 use crate::ReadError;
@@ -16,7 +16,8 @@ const MADE_BY: &str = "0.1.0";
 /// A record as it is stored.
 type Record = Map<String, Value>;
 
-pub(super) fn changes(store: &View<'_>) -> Result<Batch, ReadError> {
+pub(super) fn changes(store: &Store) -> Result<Batch, ReadError> {
+    let store = &store.view();
     let mut batch = Batch::default();
     for (family, prefix, complete) in [
         (META, CONFIG_KEY, configuration as fn(&mut Record)),

@@ -6,23 +6,24 @@
 
 mod from_2;
 mod from_3;
+mod from_4;
 
 use std::path::Path;
 
-use dehub_store::{Batch, Durability, FailPoint, Store, View};
+use dehub_store::{Batch, Durability, FailPoint, Store};
 
 use crate::config::{FORMAT, Head, VERSION};
 use crate::record::{CONFIG_KEY, META, damaged, from_json};
 use crate::{OpenError, ReadError};
 
 /// The changes that make the records of one format those of the next.
-type Step = fn(&View<'_>) -> Result<Batch, ReadError>;
+type Step = fn(&Store) -> Result<Batch, ReadError>;
 
 /// The oldest format that is read.
 pub(crate) const OLDEST: u32 = 2;
 
 /// The step from each format on from [`OLDEST`], the present one excepted.
-const STEPS: [Step; (FORMAT - OLDEST) as usize] = [from_2::changes, from_3::changes];
+const STEPS: [Step; (FORMAT - OLDEST) as usize] = [from_2::changes, from_3::changes, from_4::changes];
 
 /// Brings a store to the present format. One of a newer or a forgotten format is refused.
 pub(crate) fn run(path: &Path, store: &Store) -> Result<(), OpenError> {
@@ -37,7 +38,7 @@ pub(crate) fn run(path: &Path, store: &Store) -> Result<(), OpenError> {
             let (path, supported) = (path.to_owned(), FORMAT);
             return Err(OpenError::Format { path, found: format, supported, written_by });
         };
-        let batch = step(&store.view()).map_err(read)?;
+        let batch = step(store).map_err(read)?;
         FailPoint::UpgradeBegun.reach();
         let failed = |source| OpenError::Upgrade { path: path.to_owned(), from: format, source };
         store.commit(batch, Durability::Strict).map_err(failed)?;
