@@ -135,9 +135,14 @@ impl Collection {
         }
         upgrade::run(path, &store)?;
         let whole = open::load(path, &store, progress)?;
-        Collection::serve(path, store, whole, |store| {
+        let collection = Collection::serve(path, store, whole, |store| {
             pending::read_all(store).map_err(|source| OpenError::Read { path: path.to_owned(), source })
-        })
+        })?;
+        progress.begin(OpenPhase::Texts, 0);
+        if let Err(error) = collection.refresh_text() {
+            tracing::error!(path = %path.display(), %error, "points are not found by words until this is mended");
+        }
+        Ok(collection)
     }
 
     /// The families that the store of a collection has.

@@ -12,7 +12,7 @@ use crate::record::DamagedRecord;
 use crate::upgrade::OLDEST;
 use crate::{
     BATCH_POINTS_MAX, ConfigError, Name, PAYLOAD_INDEXES_MAX, PRIOR_ABS_MAX, PRIORS_MAX, PayloadError,
-    UnknownSpace, WEIGHT_MAX,
+    TextFieldsError, TextSearchError, UnknownSpace, WEIGHT_MAX,
 };
 
 /// Why a collection could not be opened.
@@ -88,6 +88,12 @@ pub enum ReadError {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum WriteError {
+    /// Fields of texts that there cannot be.
+    #[error(transparent)]
+    TextFields(#[from] TextFieldsError),
+    /// The fields of texts are set, and their index could not be made.
+    #[error("the text fields are set, and points are not found by them yet: {0}")]
+    Texts(#[from] TextSearchError),
     /// A vector cannot be stored.
     #[error("{item} {place}{}: {source}", id.as_ref().map(|id| format!(" (id {id})")).unwrap_or_default())]
     Vector {
@@ -539,6 +545,7 @@ impl WriteError {
             WriteError::Commit(error) => error.blame(),
             WriteError::Read(error) => error.blame(),
             WriteError::GraphFile(_)
+            | WriteError::Texts(_)
             | WriteError::WriterFailed { .. }
             | WriteError::QueueFull { .. }
             | WriteError::DiskFull { .. } => Blame::Environment,
@@ -556,6 +563,7 @@ impl WriteError {
             | WriteError::Decay { .. }
             | WriteError::TextTooLong { .. }
             | WriteError::Payload { .. }
+            | WriteError::TextFields(_)
             | WriteError::TooManyIndexes { .. }
             | WriteError::BatchTooLarge { .. }
             | WriteError::TooManyPoints { .. }

@@ -56,6 +56,7 @@ mod state;
 mod sync {
     pub(crate) use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 }
+mod texts;
 mod upgrade;
 mod verify;
 mod walk;
@@ -106,6 +107,9 @@ pub use screen::Screen;
 pub use segments::SegmentInfo;
 pub use snapshot::{GalleryInfo, Snapshot};
 pub use spaces::{SPACES_MAX, UnknownSpace};
+pub use texts::{
+    TEXT_FIELD, TEXT_FIELDS_MAX, TextAnswer, TextFields, TextFieldsError, TextHighlight, TextSearchError,
+};
 pub use verify::{Check, CheckKind, Difference, Rebuilt, VerifyReport};
 pub use walk::Walked;
 
@@ -114,3 +118,4 @@ pub use writer::{WRITERS_MAX, WriterFailure, WriterInfo};
 
 pub use dehub_normalize::Growth;
 pub use dehub_store::{Blame, FailPoint};
+pub use dehub_text::{Analyzer, AnalyzerError, TextError, TextField, TextHit, TextQuery};

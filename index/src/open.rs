@@ -28,7 +28,7 @@ use crate::spaces::{Role, Whole};
 use crate::state::{Fitting, Set, State};
 use crate::{
     Calibration, DefaultCorrection, HubRule, LiveBank, Name, OpenError, OpenPhase, OpenProgress, ReadError,
-    WEIGHT_MAX, graph_file,
+    WEIGHT_MAX, graph_file, texts,
 };
 
 /// Rows whose vectors one thread reads at once, of 4,096 dimensions at most 64 MiB.
@@ -46,6 +46,7 @@ pub(crate) fn load(path: &Path, store: &Store, progress: &OpenProgress) -> Resul
     let role = if numbers.is_empty() { Role::Unnamed } else { Role::Points };
     let mut base = State::new(role, config, stored.identity(), Arc::new(stored.format()));
     fill(&mut base, view, None, progress).map_err(read)?;
+    base.texts = texts::read(view, path, base.identity).map_err(read)?.map(Arc::new);
     read_graph(&mut base, path, progress);
     let mut whole = Whole::of(base);
     for (name, &number) in numbers {

@@ -15,11 +15,19 @@ pub enum OpenPhase {
     Corrections,
     /// Files of the graph.
     Graph,
+    /// The index of texts, which is brought up to date.
+    Texts,
 }
 
 impl OpenPhase {
-    const ALL: [OpenPhase; 5] =
-        [OpenPhase::Store, OpenPhase::Points, OpenPhase::Banks, OpenPhase::Corrections, OpenPhase::Graph];
+    const ALL: [OpenPhase; 6] = [
+        OpenPhase::Store,
+        OpenPhase::Points,
+        OpenPhase::Banks,
+        OpenPhase::Corrections,
+        OpenPhase::Graph,
+        OpenPhase::Texts,
+    ];
 
     /// In a word or two, as it is shown.
     pub fn name(self) -> &'static str {
@@ -29,6 +37,7 @@ impl OpenPhase {
             OpenPhase::Banks => "banks",
             OpenPhase::Corrections => "corrections",
             OpenPhase::Graph => "graph",
+            OpenPhase::Texts => "texts",
         }
     }
 
@@ -36,10 +45,11 @@ impl OpenPhase {
     fn weight(self) -> f64 {
         match self {
             OpenPhase::Store => 0.1,
-            OpenPhase::Points => 0.5,
+            OpenPhase::Points => 0.4,
             OpenPhase::Banks => 0.05,
             OpenPhase::Corrections => 0.3,
             OpenPhase::Graph => 0.05,
+            OpenPhase::Texts => 0.1,
         }
     }
 }

@@ -60,6 +60,26 @@ pub(crate) fn pending_key(first: u32) -> Vec<u8> {
     [PENDING_PREFIX, &first.to_be_bytes()].concat()
 }
 
+/// → `TextRecord`, if points are found by words.
+pub(crate) const TEXTS_KEY: &[u8] = b"texts";
+
+/// Before the number of a commit and a row whose payload it changed → nothing.
+pub(crate) const TEXT_CHANGED_PREFIX: &[u8] = b"text-changed/";
+
+/// The key of the note that a commit changed the payload of a row.
+pub(crate) fn text_changed_key(sequence: u64, row: u32) -> Vec<u8> {
+    [TEXT_CHANGED_PREFIX, &sequence.to_be_bytes(), &row.to_be_bytes()].concat()
+}
+
+/// The commit and the row of such a key.
+pub(crate) fn read_text_changed(key: &[u8]) -> Result<(u64, u32), DamagedRecord> {
+    let parts = key.strip_prefix(TEXT_CHANGED_PREFIX).and_then(<[u8]>::split_first_chunk::<8>);
+    let parts = parts.and_then(|(sequence, row)| Some((sequence, <&[u8; 4]>::try_from(row).ok()?)));
+    let (sequence, row) =
+        parts.ok_or_else(|| damaged(META, "a note of a changed payload of the wrong length"))?;
+    Ok((u64::from_be_bytes(*sequence), u32::from_be_bytes(*row)))
+}
+
 /// Before the path of a payload field → `FieldRecord`.
 pub(crate) const FIELD_PREFIX: &[u8] = b"index/";
 

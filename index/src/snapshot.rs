@@ -19,6 +19,7 @@ use crate::row_set::RowSet;
 use crate::segments::Segments;
 use crate::spaces::{Role, Whole};
 use crate::state::State;
+use crate::texts::Texts;
 use crate::{
     BankInfo, Calibration, CalibrationSubject, CollectionConfig, Column, Correction, DefaultCorrection,
     EntryInput, FormatInfo, HeldPoint, HubRule, LiveBank, Name, Point, ReadError, UnknownSpace, machine,
@@ -49,6 +50,8 @@ pub struct Snapshot {
     pub(crate) quarantine: Quarantine,
     pub(crate) live_bank: Option<LiveBank>,
     pub(crate) priors: BTreeMap<Name, Prior>,
+    /// Of the points, if they are found by words.
+    pub(crate) texts: Option<Arc<Texts>>,
     pub(crate) calibration: Option<Arc<Calibration>>,
     /// Found when it is first asked for.
     pub(crate) calibration_is_due: OnceLock<bool>,
@@ -79,9 +82,14 @@ impl Snapshot {
         let space = |(name, state): (&Name, &Arc<State>)| match &state.role {
             Role::Space(_, number) => {
                 let view = view.within(META, *number);
-                // Payloads and priors are those of the points.
-                let (columns, priors) = (whole.base.columns.clone(), whole.base.priors.clone());
-                let space = Snapshot { columns, priors, ..Snapshot::of_one(view, state, BTreeMap::new()) };
+                // Payloads, priors and texts are those of the points.
+                let base = &whole.base;
+                let space = Snapshot {
+                    columns: base.columns.clone(),
+                    priors: base.priors.clone(),
+                    texts: base.texts.clone(),
+                    ..Snapshot::of_one(view, state, BTreeMap::new())
+                };
                 Some((name.clone(), Arc::new(space)))
             }
             Role::Unnamed | Role::Points => None,
@@ -117,6 +125,7 @@ impl Snapshot {
             quarantine: state.quarantine.clone(),
             live_bank: state.live_bank.clone(),
             priors: state.priors.clone(),
+            texts: state.texts.clone(),
             calibration: state.calibration.clone(),
             calibration_is_due: OnceLock::new(),
         }

@@ -16,6 +16,7 @@ use crate::record::{CorrectionRecord, Counters, SetKind, SetRecord};
 use crate::row_set::{RowSet, chunk_rows};
 use crate::segments::Segments;
 use crate::spaces::Role;
+use crate::texts::Texts;
 use crate::{Calibration, CollectionConfig, DefaultCorrection, FormatInfo, LiveBank, Name};
 
 /// Everything the store holds that answers depend on, but for ids, texts and payloads without an index.
@@ -41,6 +42,8 @@ pub(crate) struct State {
     pub(crate) quarantine: Quarantine,
     pub(crate) live_bank: Option<LiveBank>,
     pub(crate) priors: BTreeMap<Name, Prior>,
+    /// Of the points, if they are found by words.
+    pub(crate) texts: Option<Arc<Texts>>,
     pub(crate) segments: Segments,
     pub(crate) calibration: Option<Arc<Calibration>>,
 }
@@ -125,6 +128,7 @@ impl State {
             quarantine: Quarantine::default(),
             live_bank: None,
             priors: BTreeMap::new(),
+            texts: None,
             segments: Segments::default(),
             calibration: None,
         }

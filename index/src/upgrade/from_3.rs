@@ -9,7 +9,8 @@ use crate::config::VERSION;
 use crate::record::{CONFIG_KEY, META, damaged, from_json, to_json};
 
 pub(super) fn changes(store: &Store) -> Result<Batch, ReadError> {
-    let bytes = store.view().get(META, CONFIG_KEY)?.ok_or_else(|| damaged(META, "there is no configuration"))?;
+    let bytes =
+        store.view().get(META, CONFIG_KEY)?.ok_or_else(|| damaged(META, "there is no configuration"))?;
     let mut record: Map<String, Value> = from_json(META, &bytes)?;
     record.insert("format".to_owned(), json!(4));
     record.insert("written_by".to_owned(), json!(VERSION));

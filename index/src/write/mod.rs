@@ -16,6 +16,7 @@ mod rebuilt;
 mod refit;
 mod sets;
 mod settings;
+mod texts;
 mod vectors;
 
 use std::collections::HashMap;

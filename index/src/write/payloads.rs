@@ -27,6 +27,7 @@ impl Draft<'_> {
         if ids.len() > BATCH_POINTS_MAX {
             return Err(WriteError::BatchTooLarge { found: ids.len() });
         }
+        self.take_back_heeded_notes()?;
         let (mut seen, mut missing, mut replaced) = (HashSet::new(), Vec::new(), 0);
         for (place, id) in ids.iter().enumerate().filter(|(_, id)| seen.insert(*id)) {
             let refused = |error| refusal(error, place, id);
@@ -52,6 +53,7 @@ impl Draft<'_> {
         let bytes = point_bytes(&point.id, point.text.as_deref(), payload.as_ref());
         self.visible.put(POINTS, &row_key(row), &bytes);
         self.next.columns.set(row, payload.as_ref()).map_err(ReadError::from)?;
+        self.note_text_change(row);
         Ok(())
     }
 

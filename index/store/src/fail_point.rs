@@ -55,13 +55,17 @@ pub enum FailPoint {
     CompactBegun,
     /// A compaction is done, and nobody was told.
     CompactDone,
+    /// Texts are given to their index, and it has not committed them.
+    TextsWritten,
+    /// The index of texts has committed, and nobody searches what is new.
+    TextsCommitted,
     /// The records of an older format are about to be rewritten.
     UpgradeBegun,
 }
 
 impl FailPoint {
     /// Every point.
-    pub const ALL: [FailPoint; 21] = [
+    pub const ALL: [FailPoint; 23] = [
         FailPoint::BeforeCommit,
         FailPoint::AfterCommit,
         FailPoint::AfterSync,
@@ -82,6 +86,8 @@ impl FailPoint {
         FailPoint::RestoreRenamed,
         FailPoint::CompactBegun,
         FailPoint::CompactDone,
+        FailPoint::TextsWritten,
+        FailPoint::TextsCommitted,
         FailPoint::UpgradeBegun,
     ];
 
@@ -108,6 +114,8 @@ impl FailPoint {
             FailPoint::RestoreRenamed => "restore-renamed",
             FailPoint::CompactBegun => "compact-begun",
             FailPoint::CompactDone => "compact-done",
+            FailPoint::TextsWritten => "texts-written",
+            FailPoint::TextsCommitted => "texts-committed",
             FailPoint::UpgradeBegun => "upgrade-begun",
         }
     }
