@@ -1,5 +1,5 @@
 //! The threads that keep collections serving: they open all of them when the server starts, mend those whose writer
-//! failed, and sync what relaxed ones have acknowledged.
+//! failed, sync what relaxed ones have acknowledged, and bring indexes of texts up to date.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -23,6 +23,9 @@ const MEND_EVERY_AT_MOST: Duration = Duration::from_secs(30);
 
 /// How long what a relaxed collection acknowledged may wait for the disk when no other write comes.
 const SYNC_EVERY: Duration = Duration::from_secs(1);
+
+/// How long after a write points may be found by the words they had before.
+const TEXTS_EVERY: Duration = Duration::from_secs(1);
 
 /// The threads; told to end when this is dropped.
 pub(crate) struct Upkeep(Arc<Ending>);
@@ -64,6 +67,7 @@ impl Upkeep {
         }
         upkeep.spawn("mend", catalogue, open, mend);
         upkeep.spawn("sync", catalogue, open, sync);
+        upkeep.spawn("texts", catalogue, open, refresh_texts);
         upkeep
     }
 
@@ -124,6 +128,24 @@ fn sync(catalogue: &Catalogue, ending: &Ending) {
         for (name, collection) in catalogue.open_ones() {
             if let Err(error) = collection.sync() {
                 tracing::error!(collection = %name, %error, "what it acknowledged is not synced");
+            }
+        }
+    }
+}
+
+/// Brings indexes of texts up to date, again and again. One that cannot be is told of once.
+fn refresh_texts(catalogue: &Catalogue, ending: &Ending) {
+    let mut failing: HashMap<Name, String> = HashMap::new();
+    while !ending.wait(TEXTS_EVERY) {
+        for (name, collection) in catalogue.open_ones().into_iter().filter(|(_, it)| it.is_text_behind()) {
+            match collection.refresh_text() {
+                Ok(_) => _ = failing.remove(&name),
+                Err(error) => {
+                    let reason = error.to_string();
+                    if failing.insert(name.clone(), reason.clone()) != Some(reason) {
+                        tracing::error!(collection = %name, %error, "its index of texts is behind");
+                    }
+                }
             }
         }
     }

@@ -464,7 +464,8 @@ impl Collection {
 
     /// The bytes of the collection's files.
     pub fn bytes_on_disk(&self) -> u64 {
-        self.store.bytes_on_disk().unwrap_or(0) + self.graph_bytes()
+        let texts = self.snapshot().text_bytes().unwrap_or(0);
+        self.store.bytes_on_disk().unwrap_or(0) + self.graph_bytes() + texts
     }
 
     /// Those of the files of its graphs.

@@ -43,6 +43,14 @@ impl Collection {
 }
 
 impl Texts {
+    /// Compares every file of the index with its checksum, and gives the rows in it.
+    pub(crate) fn check(&self) -> Result<Vec<u32>, TextSearchError> {
+        let held = self.index.lock().unwrap_or_else(PoisonError::into_inner);
+        let index = held.as_ref().ok_or(TextSearchError::NotReady)?;
+        index.check()?;
+        Ok(index.read()?.rows().collect())
+    }
+
     /// Takes in all that a snapshot of the whole collection has.
     pub(super) fn catch_up(&self, snapshot: &Snapshot) -> Result<u64, TextSearchError> {
         let mut held = self.index.lock().unwrap_or_else(PoisonError::into_inner);

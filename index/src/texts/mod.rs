@@ -152,6 +152,11 @@ impl Texts {
         self.kept.load(Ordering::Acquire)
     }
 
+    /// Its folder's name.
+    pub(crate) fn place(&self) -> String {
+        self.folder.file_name().unwrap_or_default().to_string_lossy().into_owned()
+    }
+
     /// The texts of a point, each with its field.
     pub(crate) fn texts_of(&self, point: &Point) -> Result<Vec<(&str, String)>, ReadError> {
         let payload = point.payload.as_ref().map(|payload| payload.read().map(Value::Object)).transpose()?;

@@ -4,6 +4,7 @@ mod graph;
 mod points;
 mod rebuild;
 mod statistics;
+mod texts;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Display;
@@ -52,13 +53,15 @@ pub enum CheckKind {
     Pending,
     /// Segments have every point of their rows once, under the code of its vector, and links lead to all.
     Graph,
+    /// The index of texts is whole, and of the points that have some.
+    Texts,
     /// What ways of searching were measured to find can be read.
     Calibration,
 }
 
 impl CheckKind {
     /// Every kind.
-    pub const ALL: [CheckKind; 13] = [
+    pub const ALL: [CheckKind; 14] = [
         CheckKind::Store,
         CheckKind::Counters,
         CheckKind::Points,
@@ -71,6 +74,7 @@ impl CheckKind {
         CheckKind::Priors,
         CheckKind::Pending,
         CheckKind::Graph,
+        CheckKind::Texts,
         CheckKind::Calibration,
     ];
 
@@ -89,6 +93,7 @@ impl CheckKind {
             CheckKind::Priors => "priors",
             CheckKind::Pending => "pending",
             CheckKind::Graph => "graph",
+            CheckKind::Texts => "texts",
             CheckKind::Calibration => "calibration",
         }
     }
@@ -144,6 +149,8 @@ struct Repairs {
     /// Banks with sets that are not as their entries say.
     banks: BTreeSet<Name>,
     segments: Vec<Range<u32>>,
+    /// Whether the index of texts is not as the points say.
+    texts: bool,
 }
 
 impl VerifyReport {
@@ -242,6 +249,7 @@ impl Collection {
             verifier.section(CheckKind::Priors, progress, Verifier::priors);
             verifier.section(CheckKind::Pending, progress, Verifier::pending);
             verifier.section(CheckKind::Graph, progress, Verifier::graph);
+            verifier.section(CheckKind::Texts, progress, Verifier::texts);
             verifier.section(CheckKind::Calibration, progress, Verifier::calibration);
         }
         verifier.report

@@ -21,7 +21,7 @@ pub struct Rebuilt {
 
 impl Collection {
     /// Derives again what `report` found to differ and can be: sets aside files of the graph and freezes their
-    /// points, fits over the banks whose statistics or gates differ, and drops what no record names. What is not
+    /// points, indexes texts, fits over the banks whose statistics or gates differ, and drops what no record names. What is not
     /// derived is left as it is.
     pub fn rebuild(&self, report: &VerifyReport) -> Result<Rebuilt, WriteError> {
         let mut rebuilt = self.rebuild_own(report)?;
@@ -39,6 +39,9 @@ impl Collection {
     }
 
     fn rebuild_own(&self, report: &VerifyReport) -> Result<Rebuilt, WriteError> {
+        if report.repairs.texts {
+            self.rebuild_text()?;
+        }
         let mut set_aside = Vec::new();
         {
             let _one_at_a_time = self.freezing.lock().unwrap_or_else(PoisonError::into_inner);

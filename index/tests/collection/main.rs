@@ -34,6 +34,7 @@ mod scanning;
 mod scored;
 mod segments;
 mod stress;
+mod texts;
 mod verifying;
 mod walking;
 mod wordnet;
