@@ -118,4 +118,4 @@ pub use writer::{WRITERS_MAX, WriterFailure, WriterInfo};
 
 pub use dehub_normalize::Growth;
 pub use dehub_store::{Blame, FailPoint};
-pub use dehub_text::{Analyzer, AnalyzerError, TextError, TextField, TextHit, TextQuery};
+pub use dehub_text::{Analyzer, AnalyzerError, FieldStatistics, TextError, TextField, TextHit, TextQuery};

@@ -6,6 +6,7 @@ mod export;
 mod measuring;
 mod report;
 mod serving;
+mod texts;
 mod vectors;
 
 use std::path::PathBuf;
@@ -22,6 +23,7 @@ pub(crate) use self::export::{Asked, Export, ExportFile, Exported};
 pub(crate) use self::measuring::{MeasureArgs, TableName, TestName};
 pub(crate) use self::report::Report;
 pub(crate) use self::serving::{KeyArgs, KeyCommand, NewKey, Observe, Ping, Role, Serve};
+pub(crate) use self::texts::TextArgs;
 pub(crate) use self::vectors::VectorFile;
 use crate::commands::live::seconds;
 use crate::commands::prior::{PriorArgs, weight};
@@ -87,6 +89,7 @@ impl Command {
             | Command::Durability(_)
             | Command::Import(_)
             | Command::Prior(_)
+            | Command::Text(_)
             | Command::Quarantine(_)
             | Command::Info(_)
             | Command::Verify(_)
@@ -118,6 +121,8 @@ pub(crate) enum Command {
     Bank(Bank),
     /// Give points a value of a prior, a column that a search can add to scores, or show the prior.
     Prior(PriorArgs),
+    /// Say by which texts points are found by words, and how these are analysed; or show it.
+    Text(TextArgs),
     /// Freeze all points to one segment of the graph, and change how it keeps vectors.
     Freeze(Freeze),
     /// Copy a cosine collection with its points moved away from what crowds around them in two banks.

@@ -74,6 +74,7 @@ fn run(cli: Cli) -> anyhow::Result<Outcome> {
         Command::Import(command) => commands::import::run(&context, &command),
         Command::Export(command) => commands::export::run(&context, &command),
         Command::Prior(command) => commands::prior::run(&context, &command),
+        Command::Text(command) => commands::texts::run(&context, &command),
         Command::Bank(command) => commands::bank::run(&context, &command),
         Command::Rewrite(command) => commands::rewrite::run(&context, &command),
         Command::Fit(command) => commands::fit::run(&context, &command),

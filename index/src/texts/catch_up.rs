@@ -45,9 +45,9 @@ impl Collection {
 impl Texts {
     /// Compares every file of the index with its checksum, and gives the rows in it.
     pub(crate) fn check(&self) -> Result<Vec<u32>, TextSearchError> {
-        let held = self.index.lock().unwrap_or_else(PoisonError::into_inner);
-        let index = held.as_ref().ok_or(TextSearchError::NotReady)?;
-        index.check()?;
+        let _nobody_writes = self.index.lock().unwrap_or_else(PoisonError::into_inner);
+        // Opened again: what is open already is mapped, whatever became of the files.
+        let index = Index::open(&self.folder, &self.fields)?.ok_or(TextSearchError::NotReady)?;
         Ok(index.read()?.rows().collect())
     }
 

@@ -3,7 +3,7 @@
 use std::ops::Range;
 use std::sync::atomic::Ordering;
 
-use dehub_text::{TextError, TextHit, TextQuery, highlight};
+use dehub_text::{FieldStatistics, TextError, TextHit, TextQuery, highlight};
 
 use super::TextFields;
 use crate::{Point, ReadError, Scope, Snapshot, TimeUp};
@@ -65,6 +65,13 @@ impl Snapshot {
     /// The newest commit that the index of texts knows of; `None` where there are no fields of texts.
     pub fn text_sequence(&self) -> Option<u64> {
         self.texts.as_ref().map(|texts| texts.known.load(Ordering::Acquire))
+    }
+
+    /// What the scores of each field of texts are made from, in the order of the fields; empty until their index is
+    /// made.
+    pub fn text_statistics(&self) -> Vec<FieldStatistics> {
+        let reader = self.texts.as_ref().and_then(|texts| texts.reader.load_full());
+        reader.map_or_else(Vec::new, |reader| reader.statistics().map(|(_, counts)| counts).collect())
     }
 
     /// The bytes of the index of texts; `None` where there are no fields of texts.

@@ -12,6 +12,8 @@ use dehub_index::{
 use dehub_vector::{Metric, PointId};
 use serde_json::{Value, json};
 
+const NONE: [u64; 0] = [];
+
 fn name(text: &str) -> Name {
     text.parse().expect("a name")
 }
@@ -99,10 +101,10 @@ fn a_write_is_found_by_words_after_a_refresh_and_a_deleted_point_at_no_time() {
     let folder = tempfile::tempdir().expect("a folder");
     let collection = changed(folder.path());
     assert!(collection.is_text_behind());
-    assert_eq!(found(&collection, "old3"), [], "its row is gone at once");
-    assert_eq!(found(&collection, "new3"), []);
-    assert_eq!(found(&collection, "old4"), []);
-    assert_eq!(found(&collection, "late"), []);
+    assert_eq!(found(&collection, "old3"), NONE, "its row is gone at once");
+    assert_eq!(found(&collection, "new3"), NONE);
+    assert_eq!(found(&collection, "old4"), NONE);
+    assert_eq!(found(&collection, "late"), NONE);
     let sequence = collection.refresh_text().expect("a writable folder");
     assert_eq!(sequence, Some(collection.snapshot().sequence()));
     assert!(!collection.is_text_behind());
@@ -131,10 +133,10 @@ fn fields_are_a_points_own_text_or_strings_of_its_payload() {
     assert_eq!(found(&collection, "mine"), [0]);
     assert_eq!(found(&collection, "theirs"), [1]);
     assert_eq!(found(&collection, "deep"), [0]);
-    assert_eq!(found(&collection, "nested"), [], "an array in an array is no string");
+    assert_eq!(found(&collection, "nested"), NONE, "an array in an array is no string");
     let english = fields(&[("text", Analyzer::Standard)]);
     collection.set_text_fields(&english).expect("valid");
-    assert_eq!(found(&collection, "deep"), []);
+    assert_eq!(found(&collection, "deep"), NONE);
     let folders = fs::read_dir(folder.path().join("collections/texts")).expect("readable");
     let indexes =
         folders.filter(|it| it.as_ref().is_ok_and(|it| it.file_name().to_string_lossy().contains("text-")));
@@ -192,7 +194,7 @@ fn what_was_written_after_the_last_refresh_is_indexed_when_the_collection_is_ope
     let collection = open(folder.path());
     assert_eq!(found(&collection, "new3"), [3]);
     assert_eq!(found(&collection, "late"), [5]);
-    assert_eq!(found(&collection, "old4"), []);
+    assert_eq!(found(&collection, "old4"), NONE);
     assert_eq!(found(&collection, "common").len(), 39);
     // Notes of changes that the index has heeded are taken back by the next change.
     for round in 0..3 {
@@ -200,7 +202,7 @@ fn what_was_written_after_the_last_refresh_is_indexed_when_the_collection_is_ope
         collection.change_payloads(&[PointId::Number(6)], &change).expect("valid");
         collection.refresh_text().expect("a writable folder");
         assert_eq!(found(&collection, &format!("late{round}")), [6]);
-        assert_eq!(found(&collection, &format!("late{}", round + 1)), []);
+        assert_eq!(found(&collection, &format!("late{}", round + 1)), NONE);
     }
 }
 

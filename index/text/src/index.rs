@@ -114,13 +114,6 @@ impl Index {
     }
 
     /// Compares every file with its checksum.
-    ///
-    /// # Errors
-    /// [`TextError::Damaged`] for one that is not what was written or is not there.
-    pub fn check(&self) -> Result<(), TextError> {
-        guarded(&self.folder, || self.check_files())
-    }
-
     fn check_files(&self) -> Result<(), TextError> {
         let damaged = |reason| TextError::Damaged { path: self.folder.clone(), reason };
         let broken = self.inner.validate_checksum().map_err(|source| error(&self.folder, source))?;

@@ -10,7 +10,7 @@ use super::calibration::describe_calibration;
 use super::default::{default_json, describe_default};
 use super::live::{describe_policy, policy_json};
 use super::quarantine::{describe_rule, rule_json};
-use super::{Context, Outcome};
+use super::{Context, Outcome, texts};
 use crate::cli::Info;
 use crate::output::table;
 
@@ -128,6 +128,7 @@ fn own_json(name: &str, collection: &Collection) -> Value {
             "points": snapshot.quarantined().len(),
         },
         "live": snapshot.live_bank().map(policy_json),
+        "text": texts::to_json(&snapshot),
         "writer": writer_json(&collection.writer()),
         "format": format_json(snapshot.format()),
         "bytes_on_disk": collection.bytes_on_disk(),
@@ -253,6 +254,9 @@ fn describe_own(name: &str, collection: &Collection) -> String {
     let held = snapshot.quarantined().len();
     if snapshot.quarantine_rule().is_some() || held > 0 {
         text += &format!("\nquarantine: {held} points; {}\n", describe_rule(snapshot.quarantine_rule()));
+    }
+    if snapshot.text_fields().is_some() {
+        text += &format!("\n{}", texts::describe(&snapshot));
     }
     if let Some(policy) = snapshot.live_bank() {
         text += &format!("\nlive: {}\n", describe_policy(Some(policy)));

@@ -35,6 +35,7 @@ pub(crate) mod rewrite;
 pub(crate) mod search;
 pub(crate) mod serve;
 mod sources;
+pub(crate) mod texts;
 pub(crate) mod trial;
 pub(crate) mod tune;
 pub(crate) mod verify;
