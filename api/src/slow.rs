@@ -7,7 +7,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use actix_web::HttpResponse;
 use dehub_index::Name;
-use dehub_query::{Engine, Filter, Kind, LIMIT_DEFAULT, Plan, Ranking, Request, Source};
+use dehub_query::{Engine, Filter, LIMIT_DEFAULT, Plan, Ranking, Request};
 use serde::Serialize;
 use utoipa::ToSchema;
 
@@ -144,7 +144,7 @@ impl SlowQuery {
             at: SystemTime::now().duration_since(UNIX_EPOCH).map_or(0.0, |since| since.as_secs_f64()),
             collection: collection.to_owned(),
             queries: searched.requests.len(),
-            by: first.map_or("none", |request| by(&request.kind)),
+            by: first.map_or("none", |request| request.kind.name()),
             limit: plan.map(|plan| plan.limit).or(limit).unwrap_or(LIMIT_DEFAULT),
             filter: filter.map(shape),
             correction: match first.map(|request| &request.settings.ranking) {
@@ -188,20 +188,6 @@ impl SlowQuery {
 
 fn ms(duration: Duration) -> f64 {
     duration.as_secs_f64() * 1e3
-}
-
-fn by(kind: &Kind) -> &'static str {
-    match kind {
-        Kind::Nearest(Source::Vector(_)) => "vector",
-        Kind::Nearest(Source::Point(_)) => "point",
-        Kind::ById => "id",
-        Kind::OrderBy(_) => "order",
-        Kind::Sample { .. } => "sample",
-        Kind::Recommend { .. } => "recommend",
-        Kind::Discover { .. } => "discover",
-        Kind::Context(_) => "context",
-        Kind::Fusion(_) => "fusion",
-    }
 }
 
 fn points_scored(plan: &Plan) -> Option<usize> {
@@ -296,7 +282,7 @@ pub(crate) async fn list(call: Call) -> HttpResponse {
 
 #[cfg(test)]
 mod tests {
-    use dehub_query::{Condition, Exact, Match, Settings, Test};
+    use dehub_query::{Condition, Exact, Kind, Match, Settings, Source, Test};
     use dehub_vector::PointId;
 
     use super::*;

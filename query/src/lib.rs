@@ -55,8 +55,9 @@ pub use query::{
 };
 pub use recall::{Compared, RankingRecall, RecallOptions, RecallRow, WorkDone, found_share, recall};
 pub use request::{
-    Answered, Found, Fusion, Group, GroupKey, Grouping, Kind, MatrixRow, Pair, RRF_K_DEFAULT, Request,
-    RequestError, Strategy, answer, explain_request, group, matrix, serve,
+    Answered, FEEDBACK_DEPTH_DEFAULT, Feedback, Found, Fused, FusedSource, Fusion, Group, GroupKey, Grouping,
+    Kind, MatrixRow, Normalization, Pair, Part, RRF_K_DEFAULT, Request, RequestError, Strategy, answer,
+    explain_request, group, matrix, serve,
 };
 pub use sources::{SourceInfluence, source_influences};
 pub use staleness::{Bound, Staleness};

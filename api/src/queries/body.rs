@@ -272,6 +272,7 @@ fn consistent(
         | Kind::Recommend { .. }
         | Kind::Discover { .. }
         | Kind::Context(_)
+        | Kind::Feedback(_)
         | Kind::Fusion(_) => false,
     };
     if is_listed && request.score_threshold.is_some() {
@@ -279,7 +280,11 @@ fn consistent(
     }
     let is_scored = match request.kind {
         Kind::ById | Kind::OrderBy(_) | Kind::Sample { .. } | Kind::Fusion(_) => false,
-        Kind::Nearest(_) | Kind::Recommend { .. } | Kind::Discover { .. } | Kind::Context(_) => true,
+        Kind::Nearest(_)
+        | Kind::Recommend { .. }
+        | Kind::Discover { .. }
+        | Kind::Context(_)
+        | Kind::Feedback(_) => true,
     };
     if !is_scored && has_hubness {
         let detail = "a correction needs a query to rank by; that of a fusion is given in its prefetches";
@@ -291,7 +296,7 @@ fn consistent(
         return refused(INVALID_VALUE, "params", detail);
     }
     let takes_priors = match &request.kind {
-        Kind::Nearest(_) => true,
+        Kind::Nearest(_) | Kind::Feedback(_) => true,
         Kind::Recommend { strategy, .. } => *strategy == Strategy::AverageVector,
         Kind::ById
         | Kind::OrderBy(_)

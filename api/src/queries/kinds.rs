@@ -2,7 +2,7 @@
 
 use std::hash::{BuildHasher, Hasher, RandomState};
 
-use dehub_query::{Fusion, Kind, Pair, RRF_K_DEFAULT, Source, Strategy};
+use dehub_query::{Feedback, Fusion, Kind, LIMIT_MAX, Normalization, Pair, RRF_K_DEFAULT, Source, Strategy};
 use serde_json::Value;
 
 use super::lookup::Lookup;
@@ -35,8 +35,8 @@ pub(crate) fn query(value: Value, place: Place<'_>, lookup: Option<&Lookup>) -> 
 }
 
 fn object(value: Value, place: Place<'_>, lookup: Option<&Lookup>) -> Result<Ranked, Problem> {
-    const WANTED: &str = "the field `nearest`, `recommend`, `discover`, `context`, `fusion`, `rrf`, `order_by` or \
-                          `sample`";
+    const WANTED: &str = "the field `nearest`, `recommend`, `discover`, `context`, `feedback`, `fusion`, `rrf`, \
+                          `convex`, `order_by` or `sample`";
     let mut fields = Fields::new(value, place)?;
     let plain = |kind| (kind, Examples { query: place.to_string(), examples: Vec::new() });
     let in_object = |read: fn(&mut Fields<'_>, Place<'_>, Option<&Lookup>) -> Result<Ranked, Problem>| {
@@ -59,8 +59,10 @@ fn object(value: Value, place: Place<'_>, lookup: Option<&Lookup>) -> Result<Ran
             Ok((Kind::Context(pairs), Examples { query: place.to_string(), examples }))
         })?,
     );
+    add("feedback", fields.optional("feedback", in_object(feedback))?);
     add("fusion", fields.optional("fusion", fusion)?.map(|fusion| plain(Kind::Fusion(fusion))));
     add("rrf", fields.optional("rrf", rrf)?.map(|fusion| plain(Kind::Fusion(fusion))));
+    add("convex", fields.optional("convex", convex)?.map(|fusion| plain(Kind::Fusion(fusion))));
     add("order_by", fields.optional("order_by", order_by)?.map(|order| plain(Kind::OrderBy(order))));
     add("sample", fields.optional("sample", sample)?.map(|seed| plain(Kind::Sample { seed })));
     let missing = fields.missing(WANTED);
@@ -208,6 +210,27 @@ fn few(examples: usize, place: Place<'_>) -> Result<(), Problem> {
     Err(Problem::new(BATCH_TOO_LARGE, detail).at(place).wanted(EXAMPLES_MAX))
 }
 
+/// Reads `nearest`, `depth`, `alpha` and `beta`.
+fn feedback(fields: &mut Fields<'_>, place: Place<'_>, lookup: Option<&Lookup>) -> Result<Ranked, Problem> {
+    let source = fields.required("nearest", |value, place| example(value, place, lookup))?;
+    let depth = fields.optional("depth", |value, place| {
+        let found = decode::count(value, place)?;
+        let in_range = (1..=LIMIT_MAX).contains(&found).then_some(found);
+        in_range.ok_or_else(|| decode::out_of_range(place, found, "a whole number from 1 to 65536"))
+    })?;
+    let alpha = fields.optional("alpha", weight)?;
+    let beta = fields.optional("beta", weight)?;
+    let default = Feedback::new(source);
+    let feedback = Feedback {
+        depth: depth.unwrap_or(default.depth),
+        alpha: alpha.unwrap_or(default.alpha),
+        beta: beta.unwrap_or(default.beta),
+        ..default
+    };
+    let examples = vec![place.field("nearest").to_string()];
+    Ok((Kind::Feedback(feedback), Examples { query: place.to_string(), examples }))
+}
+
 fn fusion(value: Value, place: Place<'_>) -> Result<Fusion, Problem> {
     match decode::string(value, place)?.as_str() {
         "rrf" => Ok(Fusion::Rrf { k: RRF_K_DEFAULT, weights: None }),
@@ -223,13 +246,37 @@ fn rrf(value: Value, place: Place<'_>) -> Result<Fusion, Problem> {
         let k = u32::try_from(found).ok().filter(|&k| k > 0);
         k.ok_or_else(|| decode::out_of_range(place, found, "a whole number from 1 to 4294967295"))
     })?;
-    let weight = |value, place: Place<'_>| {
-        let found = decode::number_32(value, place)?;
-        if found >= 0.0 { Ok(found) } else { Err(decode::out_of_range(place, found, "a weight from 0")) }
-    };
-    let weights = fields.optional("weights", |value, place| decode::list(value, place, weight))?;
+    let weights = weights(&mut fields)?;
     fields.finish()?;
     Ok(Fusion::Rrf { k: k.unwrap_or(RRF_K_DEFAULT), weights })
+}
+
+fn convex(value: Value, place: Place<'_>) -> Result<Fusion, Problem> {
+    let mut fields = Fields::new(value, place)?;
+    let normalization = fields.optional("normalization", |value, place| {
+        let found = decode::string(value, place)?;
+        normalization(&found).ok_or_else(|| decode::out_of_range(place, found, "minmax or distribution"))
+    })?;
+    let weights = weights(&mut fields)?;
+    fields.finish()?;
+    Ok(Fusion::Convex { normalization: normalization.unwrap_or_default(), weights })
+}
+
+fn normalization(name: &str) -> Option<Normalization> {
+    match name {
+        "minmax" => Some(Normalization::MinMax),
+        "distribution" => Some(Normalization::Distribution),
+        _ => None,
+    }
+}
+
+fn weights(fields: &mut Fields<'_>) -> Result<Option<Vec<f32>>, Problem> {
+    fields.optional("weights", |value, place| decode::list(value, place, weight))
+}
+
+fn weight(value: Value, place: Place<'_>) -> Result<f32, Problem> {
+    let found = decode::number_32(value, place)?;
+    if found >= 0.0 { Ok(found) } else { Err(decode::out_of_range(place, found, "a weight from 0")) }
 }
 
 /// The seed of a sample, which is another one each time.

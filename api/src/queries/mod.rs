@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use actix_web::HttpResponse;
 use dehub_index::{Collection, Scope, Snapshot};
 use dehub_query::{
-    Answered, BATCH_QUERIES_MAX, Explanation, Kind, LIMIT_DEFAULT, LIMIT_MAX, Request, Settings, Source,
+    Answered, BATCH_QUERIES_MAX, Explanation, Feedback, Kind, LIMIT_DEFAULT, LIMIT_MAX, Request, Settings, Source,
     explain_request, plan,
 };
 use dehub_vector::PointId;
@@ -319,6 +319,7 @@ fn is_counted(request: &Request) -> bool {
         | Kind::Recommend { .. }
         | Kind::Discover { .. }
         | Kind::Context(_)
+        | Kind::Feedback(_)
         | Kind::Fusion(_) => false,
     };
     let Settings { filter, priors, .. } = &request.settings;
@@ -328,8 +329,10 @@ fn is_counted(request: &Request) -> bool {
 /// The vector of a query by one.
 fn vector(request: &Request) -> Option<&[f32]> {
     match &request.kind {
-        Kind::Nearest(Source::Vector(vector)) => Some(vector),
+        Kind::Nearest(Source::Vector(vector))
+        | Kind::Feedback(Feedback { source: Source::Vector(vector), .. }) => Some(vector),
         Kind::Nearest(_)
+        | Kind::Feedback(_)
         | Kind::ById
         | Kind::OrderBy(_)
         | Kind::Sample { .. }

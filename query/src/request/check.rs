@@ -5,7 +5,7 @@ use std::sync::Arc;
 use dehub_index::Snapshot;
 
 use super::execute::{Fault, space};
-use super::{Fusion, Kind, Request, Strategy};
+use super::{Kind, Request, Strategy};
 use crate::QueryError;
 
 impl Request {
@@ -29,20 +29,19 @@ impl Kind {
     fn compares(&self) -> bool {
         match self {
             Kind::ById | Kind::OrderBy(_) | Kind::Sample { .. } | Kind::Fusion(_) => false,
-            Kind::Nearest(_) | Kind::Recommend { .. } | Kind::Discover { .. } | Kind::Context(_) => true,
+            Kind::Nearest(_)
+            | Kind::Recommend { .. }
+            | Kind::Discover { .. }
+            | Kind::Context(_)
+            | Kind::Feedback(_) => true,
         }
     }
 
     fn check(&self, prefetches: usize) -> Result<(), QueryError> {
         let malformed = |reason| Err(QueryError::Malformed { reason });
         match self {
-            Kind::Fusion(_) if prefetches == 0 => malformed("a fusion needs prefetches to fuse"),
-            Kind::Fusion(Fusion::Rrf { k: 0, .. }) => {
-                malformed("the k of a reciprocal rank fusion is 0, wanted 1 or more")
-            }
-            Kind::Fusion(Fusion::Rrf { weights: Some(weights), .. }) if weights.len() != prefetches => {
-                malformed("a fusion has a weight for each prefetch, or none")
-            }
+            Kind::Fusion(fusion) => fusion.check(prefetches),
+            Kind::Feedback(feedback) => feedback.check(),
             Kind::Recommend { positive, strategy: Strategy::AverageVector, .. } if positive.is_empty() => {
                 malformed("an average needs an example to be like")
             }
@@ -56,8 +55,7 @@ impl Kind {
             | Kind::Nearest(_)
             | Kind::Recommend { .. }
             | Kind::Discover { .. }
-            | Kind::Context(_)
-            | Kind::Fusion(_) => Ok(()),
+            | Kind::Context(_) => Ok(()),
         }
     }
 }

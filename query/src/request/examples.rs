@@ -7,7 +7,7 @@ use dehub_index::{Question, Scope, Snapshot};
 use dehub_vector::{Metric, Vector};
 
 use super::serve::squared_distance;
-use super::{Found, Kind};
+use super::{Feedback, Found, Kind};
 use crate::QueryError;
 use crate::query::{Prepared, Query, Settings, Source};
 use crate::ranking::{Rankings, rank_within};
@@ -50,7 +50,7 @@ impl Kind {
     pub fn examples(&self) -> Vec<&Source> {
         match self {
             Kind::ById | Kind::OrderBy(_) | Kind::Sample { .. } | Kind::Fusion(_) => Vec::new(),
-            Kind::Nearest(source) => vec![source],
+            Kind::Nearest(source) | Kind::Feedback(Feedback { source, .. }) => vec![source],
             Kind::Recommend { positive, negative, .. } => positive.iter().chain(negative).collect(),
             Kind::Discover { target, context } => {
                 std::iter::once(target).chain(context.iter().flat_map(Pair::both)).collect()
@@ -75,9 +75,12 @@ impl Kind {
                 None => tally.like = Some(core),
                 Some(like) => tally.sum += self.side(like, core),
             },
-            Kind::ById | Kind::OrderBy(_) | Kind::Sample { .. } | Kind::Nearest(_) | Kind::Fusion(_) => {
-                tally.sum = core;
-            }
+            Kind::ById
+            | Kind::OrderBy(_)
+            | Kind::Sample { .. }
+            | Kind::Nearest(_)
+            | Kind::Feedback(_)
+            | Kind::Fusion(_) => tally.sum = core,
         }
     }
 
@@ -91,6 +94,7 @@ impl Kind {
             | Kind::Nearest(_)
             | Kind::Recommend { .. }
             | Kind::Discover { .. }
+            | Kind::Feedback(_)
             | Kind::Fusion(_) => f64::from(i8::from(like > unlike) - i8::from(like < unlike)),
         }
     }
@@ -110,6 +114,7 @@ impl Kind {
             | Kind::Nearest(_)
             | Kind::Discover { .. }
             | Kind::Context(_)
+            | Kind::Feedback(_)
             | Kind::Fusion(_) => sum,
         }
     }

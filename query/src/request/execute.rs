@@ -7,7 +7,7 @@ use dehub_index::{Scope, Snapshot};
 
 use super::examples::{average, rank};
 use super::serve::{is_distance, serve};
-use super::{Found, Fusion, Kind, Request, Strategy, listing};
+use super::{Found, Fused, Kind, Request, Strategy, listing};
 use crate::execute::{Response, run_unlimited};
 use crate::explain::{Explanation, explain_within};
 use crate::plan::Plan;
@@ -21,6 +21,8 @@ pub struct Answered {
     pub hits: Vec<Found>,
     /// How they were found, if that was by one query.
     pub plan: Option<Plan>,
+    /// What the scores of a fusion are made of.
+    pub fused: Option<Fused>,
     /// For a gated correction, whether any of its gates was open for this query.
     pub gate_open: Option<bool>,
     /// Whether every point was looked at, in prefetches too.
@@ -134,8 +136,9 @@ pub fn explain_request(
             scope.only(rows_of(&lists))
         };
         let scope = scope_in(base, space, &scope.without(request.example_rows(base)?));
-        let Some(query) = request.query(space)? else {
-            let reason = "only a query for nearest points, or an average of examples, can be explained";
+        let Some(query) = request.query(space, &scope)? else {
+            let reason =
+                "only a query for nearest points, an average of examples, or a feedback can be explained";
             return Err(QueryError::Malformed { reason }.into());
         };
         let explanation = explain_within(space, &scope, &query)?;
@@ -145,10 +148,8 @@ pub fn explain_request(
     explain().map_err(|fault: Fault| fault.of(0))
 }
 
-/// The lists as one. What a point was listed by stays with it.
-fn fused(fusion: &Fusion, lists: &[Answered], limit: usize) -> Vec<Found> {
-    let scores = |list: &Answered| list.hits.iter().map(|hit| (hit.row, hit.score)).collect();
-    let scores: Vec<Vec<(u32, f32)>> = lists.iter().map(scores).collect();
+/// The best of a fusion. What a point was listed by stays with it.
+fn best_of(fused: &Fused, lists: &[Answered], limit: usize) -> Vec<Found> {
     let mut order_of: HashMap<u32, Option<OrderValue>> = HashMap::new();
     for hit in lists.iter().flat_map(|list| &list.hits) {
         order_of.entry(hit.row).or_insert(hit.order_value);
@@ -158,7 +159,7 @@ fn fused(fusion: &Fusion, lists: &[Answered], limit: usize) -> Vec<Found> {
         order_value: order_of.get(&row).copied().flatten(),
         ..Found::scored(row, score as f32)
     };
-    fusion.fuse(&scores, limit).into_iter().map(found).collect()
+    fused.best(limit).into_iter().map(found).collect()
 }
 
 /// All rows of several lists.
@@ -175,12 +176,20 @@ impl Answered {
             gate_open: response.gate_open,
             sequence: response.sequence,
             plan: Some(response.plan),
+            fused: None,
         })
     }
 
     pub(crate) fn listed(base: &Snapshot, hits: Vec<Found>) -> Answered {
         let sequence = base.sequence();
-        Answered { hits, plan: None, gate_open: None, is_exact: true, is_distance: false, sequence }
+        let (plan, fused, gate_open) = (None, None, None);
+        Answered { hits, plan, fused, gate_open, is_exact: true, is_distance: false, sequence }
+    }
+
+    /// The correction it was ranked by, as `name@version`.
+    pub fn correction(&self) -> Option<&str> {
+        let (versioned, ..) = self.plan.as_ref()?.correction.as_ref()?;
+        Some(versioned)
     }
 }
 
@@ -195,6 +204,7 @@ impl Request {
             | Kind::Recommend { .. }
             | Kind::Discover { .. }
             | Kind::Context(_)
+            | Kind::Feedback(_)
             | Kind::Fusion(_) => false,
         };
         is_nearest && self.prefetch.is_empty() && self.using.is_none() && self.left_out.is_empty()
@@ -213,17 +223,19 @@ impl Request {
             | Kind::Recommend { .. }
             | Kind::Discover { .. }
             | Kind::Context(_)
+            | Kind::Feedback(_)
             | Kind::Fusion(_) => None,
         }
     }
 
     /// The query it comes to, without its filter; `None` if it is not about one.
-    fn query(&self, space: &Snapshot) -> Result<Option<Query>, QueryError> {
+    fn query(&self, space: &Snapshot, scope: &Scope) -> Result<Option<Query>, QueryError> {
         let source = match &self.kind {
             Kind::Nearest(source) => source.clone(),
             Kind::Recommend { positive, negative, strategy: Strategy::AverageVector } => {
                 Source::Vector(average(space, positive, negative)?)
             }
+            Kind::Feedback(feedback) => Source::Vector(feedback.moved(space, scope, &self.settings)?),
             Kind::ById
             | Kind::OrderBy(_)
             | Kind::Sample { .. }
@@ -247,8 +259,9 @@ impl Request {
         let (scope, lists) = self.prefetched(base, scope)?;
         let is_exact = lists.iter().all(|list| list.is_exact);
         if let Kind::Fusion(fusion) = &self.kind {
-            let fused = fused(fusion, &lists, self.end());
-            return Ok(self.cut(Answered { is_exact, ..Answered::listed(base, fused) }));
+            let fused = Fused::new(fusion, &self.prefetch, &lists);
+            let hits = best_of(&fused, &lists, self.end());
+            return Ok(self.cut(Answered { is_exact, fused: Some(fused), ..Answered::listed(base, hits) }));
         }
         let answered = self.ranked(base, &scope.only(rows_of(&lists)))?;
         Ok(Answered { is_exact: is_exact && answered.is_exact, ..answered })
@@ -295,10 +308,11 @@ impl Request {
             | Kind::Recommend { .. }
             | Kind::Discover { .. }
             | Kind::Context(_)
+            | Kind::Feedback(_)
             | Kind::Fusion(_) => {
                 let space = &space(base, self.using.as_deref())?;
                 let scope = &scope_in(base, space, scope);
-                match self.query(space)? {
+                match self.query(space, scope)? {
                     Some(query) => {
                         let mut responses = run_unlimited(space, scope, std::slice::from_ref(&query))?;
                         return Ok(self.cut(Answered::of(space, &query, responses.swap_remove(0))?));
@@ -329,7 +343,8 @@ impl Request {
             | Kind::Nearest(_)
             | Kind::Recommend { .. }
             | Kind::Discover { .. }
-            | Kind::Context(_) => {
+            | Kind::Context(_)
+            | Kind::Feedback(_) => {
                 if is_distance {
                     score < threshold
                 } else {

@@ -10,17 +10,21 @@
 mod check;
 mod examples;
 mod execute;
+mod feedback;
 mod fusion;
 mod groups;
 mod listing;
 mod matrix;
+mod parts;
 mod serve;
 
 pub use examples::{Pair, Strategy};
 pub use execute::{Answered, RequestError, answer, explain_request};
-pub use fusion::{Fusion, RRF_K_DEFAULT};
+pub use feedback::{FEEDBACK_DEPTH_DEFAULT, Feedback};
+pub use fusion::{Fusion, Normalization, RRF_K_DEFAULT};
 pub use groups::{Group, GroupKey, Grouping, group};
 pub use matrix::{MatrixRow, matrix};
+pub use parts::{Fused, FusedSource, Part};
 pub use serve::{Found, serve};
 
 use dehub_vector::PointId;
@@ -60,8 +64,28 @@ pub enum Kind {
     },
     /// By how far a point is on the wrong side of pairs.
     Context(Vec<Pair>),
+    /// By a query and its first answers.
+    Feedback(Feedback),
     /// By the places or scores that the prefetches gave.
     Fusion(Fusion),
+}
+
+impl Kind {
+    /// What it is called where requests are told of.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Kind::Nearest(Source::Vector(_)) => "vector",
+            Kind::Nearest(Source::Point(_)) => "point",
+            Kind::ById => "id",
+            Kind::OrderBy(_) => "order",
+            Kind::Sample { .. } => "sample",
+            Kind::Recommend { .. } => "recommend",
+            Kind::Discover { .. } => "discover",
+            Kind::Context(_) => "context",
+            Kind::Feedback(_) => "feedback",
+            Kind::Fusion(_) => "fusion",
+        }
+    }
 }
 
 /// One request, or a prefetch of one.

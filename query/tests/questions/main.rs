@@ -3,6 +3,7 @@
 mod answers;
 mod calibrations;
 mod drift;
+mod examples;
 mod filters;
 mod laws;
 mod matrix;

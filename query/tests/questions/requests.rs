@@ -119,6 +119,7 @@ fn wanted(kind: &Kind, core: &dyn Fn(&Source) -> f64) -> f64 {
         | Kind::Sample { .. }
         | Kind::Nearest(_)
         | Kind::Recommend { .. }
+        | Kind::Feedback(_)
         | Kind::Fusion(_)) => panic!("{other:?} is not made of several examples"),
     }
 }
