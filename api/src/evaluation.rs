@@ -369,7 +369,11 @@ fn labelled(snapshot: &Snapshot, given: Vec<Given>) -> Result<Vec<LabelledQuery>
     let query = |(place, (id, numbers)): (usize, Given)| {
         let vector = Vector::new(&numbers, config.dim, config.metric);
         let vector = vector.map_err(|error| errors::asked_vector(&error, place))?;
-        Ok(LabelledQuery { id: id.map_or_else(|| place.to_string(), |id| id.to_string()), vector })
+        Ok(LabelledQuery {
+            id: id.map_or_else(|| place.to_string(), |id| id.to_string()),
+            vector,
+            text: None,
+        })
     };
     given.into_iter().enumerate().map(query).collect()
 }

@@ -63,6 +63,7 @@ impl Given {
             let query = |(place, vector): (usize, &Vector)| LabelledQuery {
                 id: place.to_string(),
                 vector: vector.clone(),
+                text: None,
             };
             (vectors.iter().enumerate().map(query).collect(), qrels)
         });

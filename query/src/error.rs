@@ -1,6 +1,6 @@
 //! Why a question has no answer.
 
-use dehub_index::{Blame, Name, ReadError, TimeUp, UnknownSpace};
+use dehub_index::{Blame, Name, ReadError, TextError, TextSearchError, TimeUp, UnknownSpace};
 use dehub_vector::{PointId, VectorError};
 
 use crate::query::{BATCH_QUERIES_MAX, LIMIT_MAX, PRIOR_WEIGHT_MAX};
@@ -164,9 +164,22 @@ pub enum QueryError {
     /// The vectors of the collection have names, and the question is about none of them.
     #[error(transparent)]
     Space(#[from] UnknownSpace),
+    /// Points cannot be found by words.
+    #[error(transparent)]
+    Text(TextSearchError),
     /// A point could not be read.
     #[error(transparent)]
     Read(#[from] ReadError),
+}
+
+impl From<TextSearchError> for QueryError {
+    fn from(error: TextSearchError) -> QueryError {
+        match error {
+            TextSearchError::TimeUp(error) => error.into(),
+            TextSearchError::Read(error) => error.into(),
+            other => QueryError::Text(other),
+        }
+    }
 }
 
 impl QueryError {
@@ -185,6 +198,10 @@ impl QueryError {
     pub fn blame(&self) -> Blame {
         match self {
             QueryError::Read(error) => error.blame(),
+            QueryError::Text(
+                TextSearchError::NotReady
+                | TextSearchError::Text(TextError::Index { .. } | TextError::Damaged { .. }),
+            ) => Blame::Environment,
             QueryError::Vector { .. }
             | QueryError::UnknownPoint { .. }
             | QueryError::NoVector { .. }
@@ -207,6 +224,7 @@ impl QueryError {
             | QueryError::Malformed { .. }
             | QueryError::TimeUp(_)
             | QueryError::Space(_)
+            | QueryError::Text(_)
             | QueryError::NoQueries(_) => Blame::Caller,
         }
     }

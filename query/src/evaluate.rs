@@ -22,6 +22,8 @@ pub struct LabelledQuery {
     pub id: String,
     /// Its vector.
     pub vector: Vector,
+    /// Its words, if it has some.
+    pub text: Option<String>,
 }
 
 /// Measures of one ranking.

@@ -24,6 +24,7 @@ mod recall;
 mod request;
 mod sources;
 mod staleness;
+mod texts;
 mod tune;
 mod values;
 
@@ -61,6 +62,7 @@ pub use request::{
 };
 pub use sources::{SourceInfluence, source_influences};
 pub use staleness::{Bound, Staleness};
+pub use texts::{WordOptions, rank_by_words};
 pub use tune::{
     Choice, Estimate, Evidence, Finding, QUERIES_MIN, ROUNDS_MAX, ROUNDS_MIN, RawRow, Reason, TuneError,
     TuneMethods, TuneOptions, TuneReport, TuneRow, Verdict, auto_methods, choose, score_deviation, tune,

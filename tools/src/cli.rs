@@ -3,6 +3,7 @@
 mod bench;
 mod eval;
 mod export;
+mod fusing;
 mod measuring;
 mod report;
 mod serving;
@@ -20,6 +21,7 @@ use dehub_index::{Durability, Quantization};
 pub(crate) use self::bench::{Arrivals, Bench};
 pub(crate) use self::eval::{Eval, TableForm};
 pub(crate) use self::export::{Asked, Export, ExportFile, Exported};
+pub(crate) use self::fusing::{FusionArgs, weighted_field};
 pub(crate) use self::measuring::{MeasureArgs, TableName, TestName};
 pub(crate) use self::report::Report;
 pub(crate) use self::serving::{KeyArgs, KeyCommand, NewKey, Observe, Ping, Role, Serve};

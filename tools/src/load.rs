@@ -147,7 +147,7 @@ pub(crate) fn labelled_queries(
                 file.display()
             );
         };
-        Ok(LabelledQuery { id: id.to_string(), vector: row.query(file, config)? })
+        Ok(LabelledQuery { id: id.to_string(), vector: row.query(file, config)?, text: row.text.clone() })
     })
 }
 

@@ -13,8 +13,8 @@ use std::time::{Duration, Instant};
 use actix_web::HttpResponse;
 use dehub_index::{Collection, Scope, Snapshot};
 use dehub_query::{
-    Answered, BATCH_QUERIES_MAX, Explanation, Feedback, Kind, LIMIT_DEFAULT, LIMIT_MAX, Request, Settings, Source,
-    explain_request, plan,
+    Answered, BATCH_QUERIES_MAX, Explanation, Feedback, Kind, LIMIT_DEFAULT, LIMIT_MAX, Request, Settings,
+    Source, explain_request, plan,
 };
 use dehub_vector::PointId;
 use serde_json::Value;

@@ -21,6 +21,7 @@ mod serve;
 pub use examples::{Pair, Strategy};
 pub use execute::{Answered, RequestError, answer, explain_request};
 pub use feedback::{FEEDBACK_DEPTH_DEFAULT, Feedback};
+pub(crate) use fusion::List;
 pub use fusion::{Fusion, Normalization, RRF_K_DEFAULT};
 pub use groups::{Group, GroupKey, Grouping, group};
 pub use matrix::{MatrixRow, matrix};

@@ -74,7 +74,7 @@ impl Folds {
         let ids = snapshot.bank_ids(bank);
         let judged = |((_, vector), id): (&(u32, Vector), &Option<dehub_vector::PointId>)| {
             let id = id.as_ref()?.to_string();
-            pairs.contains(&id).then(|| LabelledQuery { id, vector: vector.clone() })
+            pairs.contains(&id).then(|| LabelledQuery { id, vector: vector.clone(), text: None })
         };
         let paired: Vec<LabelledQuery> = entries.iter().zip(&ids).filter_map(judged).collect();
         let found = paired.len();

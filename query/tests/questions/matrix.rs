@@ -210,7 +210,11 @@ const METHODS: [&str; 13] = [
 /// 60 queries, numbered from 0.
 fn asked_of(metric: Metric) -> Vec<LabelledQuery> {
     let rows = vectors(8, 60, metric);
-    let query = |row: usize| LabelledQuery { id: format!("{row}"), vector: Vector::stored(rows.row(row)) };
+    let query = |row: usize| LabelledQuery {
+        id: format!("{row}"),
+        vector: Vector::stored(rows.row(row)),
+        text: None,
+    };
     (0..60).map(query).collect()
 }
 

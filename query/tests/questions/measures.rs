@@ -15,7 +15,11 @@ fn labelled(count: usize) -> Vec<LabelledQuery> {
     numbers(8, count * 8)
         .chunks_exact(8)
         .enumerate()
-        .map(|(place, numbers)| LabelledQuery { id: format!("q{place}"), vector: vector(numbers) })
+        .map(|(place, numbers)| LabelledQuery {
+            id: format!("q{place}"),
+            vector: vector(numbers),
+            text: None,
+        })
         .collect()
 }
 

@@ -178,7 +178,8 @@ fn labelled(count: usize) -> Vec<LabelledQuery> {
     let dim = Dim::new(8).expect("in range");
     let vector = |numbers: &[f32]| Vector::new(numbers, dim, Metric::Cosine).expect("not zero");
     let numbered = numbers(8, count * 8);
-    let query = |(place, numbers)| LabelledQuery { id: format!("q{place}"), vector: vector(numbers) };
+    let query =
+        |(place, numbers)| LabelledQuery { id: format!("q{place}"), vector: vector(numbers), text: None };
     numbered.chunks_exact(8).enumerate().map(query).collect()
 }
 

@@ -57,6 +57,7 @@ impl Space {
         let query = |(place, numbers): (usize, &[f32])| LabelledQuery {
             id: format!("q{place}"),
             vector: Vector::new(numbers, dim, Metric::Cosine).expect("not zero"),
+            text: None,
         };
         self.queries.chunks_exact(DIM).enumerate().map(query).collect()
     }

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::{ArgGroup, Args, ValueEnum};
 use serde::{Deserialize, Serialize};
 
-use super::VectorFile;
+use super::{FusionArgs, VectorFile, weighted_field};
 
 /// How often queries are drawn for an interval, unless it is said.
 const ROUNDS: u32 = 1000;
@@ -83,6 +83,18 @@ pub(crate) struct Eval {
     /// How often queries are drawn for an interval.
     #[arg(long, default_value_t = ROUNDS, value_parser = clap::value_parser!(u32).range(100..=100_000))]
     pub rounds: u32,
+    /// Measure BM25 over the collection's text fields too, by the texts of the queries, and its fusion with raw and
+    /// with each correction. Rankings by words have the points that have some; the others come after.
+    #[arg(long, requires = "collection")]
+    #[serde(default)]
+    pub text: bool,
+    /// A text field to look in, with the weight of its score [default: all, with weight 1]; may be repeated.
+    #[arg(long, value_name = "NAME[=WEIGHT]", requires = "text", value_parser = weighted_field)]
+    #[serde(default)]
+    pub field: Vec<(String, f32)>,
+    #[command(flatten)]
+    #[serde(default)]
+    pub fusing: FusionArgs,
     /// A measure: R@k, Success@k, MdR, MnR, RR@k, nDCG@k, AP, AUC or another of docs/measures.md
     /// [default: the usual ones]; may be repeated.
     #[arg(long, value_name = "MEASURE")]
@@ -147,6 +159,9 @@ impl Default for Eval {
             draws: 1,
             seed: 0,
             rounds: ROUNDS,
+            text: false,
+            field: Vec::new(),
+            fusing: FusionArgs::default(),
             measure: Vec::new(),
             by_query: false,
             output: None,

@@ -5,8 +5,8 @@ use std::collections::HashSet;
 use anyhow::bail;
 use dehub_index::{Collection, Correction, FitInput, Name, Snapshot};
 use dehub_query::{
-    BankKind, Judged, JudgedOptions, LabelledQuery, Method, MethodInput, Qrels, bank_order, leaks,
-    rank_judged,
+    BankKind, Judged, JudgedOptions, LabelledQuery, Method, MethodInput, Qrels, WordOptions, bank_order,
+    leaks, rank_by_words, rank_judged,
 };
 
 use super::super::compare::note_several;
@@ -65,7 +65,8 @@ pub(super) fn run(
     let has_several = judged.relevant.relevant().any(|points| points.len() > 1);
     note_several(context, &telling.measures, has_several);
     super::note_gaps(context, &unjudged, &not_given, &judged.not_in_gallery);
-    let mut forward = tell(&snapshot, telling, &asked, &judged, &installed, &fitted)?;
+    let words = by_words(context, command, &snapshot, &asked, telling, &corrections)?;
+    let mut forward = tell(&snapshot, telling, &asked, &judged, (&installed, &fitted), words)?;
     forward.not_given = not_given.len();
     forward.not_in_gallery = judged.not_in_gallery.len();
     if !command.bank_sizes.is_empty() {
@@ -133,13 +134,51 @@ fn installed<'a>(command: &Eval, snapshot: &'a Snapshot) -> anyhow::Result<Vec<&
     command.correction.iter().map(find).collect()
 }
 
+/// BM25, and its fusion with raw and with each correction; nothing if that was not asked for.
+fn by_words(
+    context: &Context,
+    command: &Eval,
+    snapshot: &Snapshot,
+    asked: &Asked,
+    telling: &Telling,
+    corrections: &[&Correction],
+) -> anyhow::Result<Vec<Labelled>> {
+    if !command.text {
+        return Ok(Vec::new());
+    }
+    if asked.queries.iter().all(|query| query.text.is_none()) {
+        bail!(
+            "--text: no query has a text: name the field or column of texts with --text-field, or a file with --meta"
+        );
+    }
+    let options = WordOptions {
+        fields: command.field.clone(),
+        fusion: command.fusing.fusion()?,
+        depth: command.fusing.depth as usize,
+        limit: LIMIT,
+    };
+    let bar = context.output.progress("evaluating words", None);
+    let judged = (&asked.queries[..], &asked.qrels);
+    let ranked = rank_by_words(snapshot, judged, corrections, &telling.measures, &options);
+    bar.finish_and_clear();
+    let methods = corrections.iter().map(|it| {
+        let info = it.info();
+        (format!("BM25 + {}", info.method), Some(format!("{}@{}", info.name, info.version)))
+    });
+    let names = [("BM25".to_owned(), None), ("BM25 + raw".to_owned(), None)].into_iter().chain(methods);
+    Ok(names
+        .zip(ranked?)
+        .map(|((method, correction), ranked)| Labelled { method, correction, ranked })
+        .collect())
+}
+
 fn tell(
     snapshot: &Snapshot,
     telling: &Telling,
     asked: &Asked,
     judged: &Judged,
-    installed: &[&Correction],
-    fitted: &[Correction],
+    (installed, fitted): (&[&Correction], &[Correction]),
+    words: Vec<Labelled>,
 ) -> anyhow::Result<super::schema::Direction> {
     let named = |it: &Correction| Some(format!("{}@{}", it.info().name, it.info().version));
     let names = std::iter::once(("raw".to_owned(), None))
@@ -158,7 +197,7 @@ fn tell(
     };
     let points = judged.rows.len();
     let sides = Sides { relevant: &judged.relevant, points, query_ids: &ids, point: &point };
-    direction(telling, &sides, &labelled.collect::<Vec<_>>())
+    direction(telling, &sides, &labelled.chain(words).collect::<Vec<_>>())
 }
 
 /// Each method over parts of its query bank, which must be one.
