@@ -6,7 +6,7 @@ use std::sync::Arc;
 use actix_web::HttpResponse;
 use dehub_index::{
     CatalogueError, Collection, CollectionConfig, Durability, FormatInfo, GalleryInfo, Name, Quantization,
-    SEGMENT_DEAD_SHARE_MAX, SegmentInfo, Snapshot,
+    SEGMENT_DEAD_SHARE_MAX, SegmentInfo, Snapshot, TextFields,
 };
 use dehub_vector::Metric;
 use serde::Serialize;
@@ -25,6 +25,7 @@ use crate::payload_indexes::{self, PayloadIndexReply};
 use crate::problem::Problem;
 use crate::quarantine::QuarantineReply;
 use crate::settings::{self, GraphSettings};
+use crate::text_fields::{self, TextsReply};
 use crate::writer::WriterReply;
 
 #[derive(Serialize, ToSchema)]
@@ -59,6 +60,8 @@ pub(crate) struct Described {
     config: ConfigReply,
     /// The indexes of payload fields, by field.
     payload_schema: BTreeMap<String, PayloadIndexReply>,
+    /// By which texts points are found by words; `null` if they are not.
+    text: Option<TextsReply>,
     banks: Vec<BankReply>,
     corrections: Vec<CorrectionReply>,
     /// What queries that name no correction are ranked by; `null` for raw.
@@ -302,7 +305,7 @@ pub(crate) async fn create(call: Call) -> HttpResponse {
         .by_own_name()
         .answer_body(&["wait", "timeout"], |task, body| {
             let name = task.name("collection")?;
-            let Wanted { vectors, durability } = wanted(body)?;
+            let Wanted { vectors, durability, texts } = wanted(body)?;
             let catalogue = task.edge().catalogue();
             let created = match vectors {
                 Vectors::Unnamed(config) => {
@@ -310,7 +313,10 @@ pub(crate) async fn create(call: Call) -> HttpResponse {
                 }
                 Vectors::Named(spaces) => catalogue.create_with_spaces(&name, &spaces, durability),
             };
-            created.map_err(|error| errors::catalogue(&error))?;
+            let collection = created.map_err(|error| errors::catalogue(&error))?;
+            if !texts.is_empty() {
+                text_fields::set(&collection, &texts)?;
+            }
             task.reply(&true)
         })
         .await
@@ -341,6 +347,7 @@ fn describe_task(task: &Task) -> Result<Vec<u8>, Problem> {
         segments_count: galleries.iter().map(|gallery| gallery.segments + 1).sum(),
         config: config_reply(&snapshot),
         payload_schema: payload_indexes::schema(&snapshot),
+        text: TextsReply::of(&snapshot),
         banks: snapshot.banks().map(BankReply::new).collect(),
         corrections: snapshot
             .corrections()
@@ -367,8 +374,8 @@ fn status(collection: &Collection) -> (&'static str, OptimizerStatus) {
     }
 }
 
-/// `PATCH /collections/{collection}`: how the graph keeps vectors, which is frozen anew in the background, and what
-/// acknowledged writes survive.
+/// `PATCH /collections/{collection}`: how the graph keeps vectors, which is frozen anew in the background, what
+/// acknowledged writes survive, and by which texts points are found by words.
 pub(crate) async fn update(call: Call) -> HttpResponse {
     call.answer_body(&["wait", "timeout"], |task, body| {
         let collection = task.collection()?;
@@ -376,6 +383,7 @@ pub(crate) async fn update(call: Call) -> HttpResponse {
         let says = settings::fixed_of_change(&mut fields)?;
         let asked = GraphSettings::read(&mut fields)?;
         let promised = fields.optional("durability", durability)?;
+        let texts = fields.optional("text_fields", text_fields::text_fields)?;
         fields.finish()?;
         let snapshot = collection.snapshot();
         let graph = &graph_config(&snapshot).graph;
@@ -383,14 +391,17 @@ pub(crate) async fn update(call: Call) -> HttpResponse {
         asked
             .optimizer
             .check(&[graph.full_scan_threshold], promised.unwrap_or(snapshot.config().durability))?;
-        if !says && asked.quantization.is_none() && promised.is_none() {
-            let wanted = "hnsw_config, quantization_config or durability";
+        if !says && asked.quantization.is_none() && promised.is_none() && texts.is_none() {
+            let wanted = "hnsw_config, quantization_config, durability or text_fields";
             let detail = format!("the body changes nothing: wanted {wanted}");
             return Err(Problem::new(MISSING_FIELD, detail).at("").wanted(wanted));
         }
         let refused = |error| errors::write(&error, &Written::Path);
         if let Some(durability) = promised {
             collection.set_durability(durability).map_err(refused)?;
+        }
+        if let Some(texts) = texts {
+            text_fields::set(&collection, &texts)?;
         }
         if let Some(quantization) = asked.quantization {
             collection.set_quantization(quantization).map_err(refused)?;
@@ -432,6 +443,7 @@ pub(crate) async fn delete(call: Call) -> HttpResponse {
 pub(crate) struct Wanted {
     vectors: Vectors,
     durability: Durability,
+    texts: TextFields,
 }
 
 enum Vectors {
@@ -468,6 +480,7 @@ pub(crate) fn wanted(body: Value) -> Result<Wanted, Problem> {
     })?;
     let shared = GraphSettings::read(&mut fields)?;
     let durability = fields.optional("durability", durability)?.unwrap_or_default();
+    let texts = fields.optional("text_fields", text_fields::text_fields)?.unwrap_or_default();
     fields.finish()?;
     let vectors = match unnamed {
         Some(params) => Vectors::Unnamed(params.config(shared)?),
@@ -481,7 +494,7 @@ pub(crate) fn wanted(body: Value) -> Result<Wanted, Problem> {
         Vectors::Named(spaces) => spaces.values().map(|config| config.graph.full_scan_threshold).collect(),
     };
     shared.optimizer.check(&thresholds, durability)?;
-    Ok(Wanted { vectors, durability })
+    Ok(Wanted { vectors, durability, texts })
 }
 
 fn named_params(map: Map<String, Value>, place: Place<'_>) -> Result<BTreeMap<Name, VectorParams>, Problem> {

@@ -326,6 +326,7 @@ pub(crate) fn write(error: &WriteError, written: &Written<'_>) -> Problem {
         WriteError::Weight { place, found } => new(INVALID_WEIGHT).at(written.weight(*place)).found(found),
         WriteError::Decay { parameter, found, wanted } => range(new(INVALID_VALUE), parameter, wanted, found),
         WriteError::Live { parameter, found, wanted } => range(new(INVALID_VALUE), parameter, wanted, found),
+        WriteError::TextFields(_) => new(INVALID_CONFIG).at("/text_fields"),
         WriteError::BatchTooLarge { found } => new(BATCH_TOO_LARGE).at(written.list()).found(found),
         WriteError::Payload { place, source, .. } => new(payload_code(source)).at(written.id(*place)),
         WriteError::TooManyIndexes { found } => new(TOO_MANY_INDEXES).at("/field_name").found(found),

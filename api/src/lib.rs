@@ -81,6 +81,7 @@ mod settings;
 mod slow;
 mod snapshot_files;
 mod snapshots;
+mod text_fields;
 mod tls;
 mod trace;
 mod tuning;

@@ -10,7 +10,7 @@ pub(crate) struct TextArgs {
     pub collection: String,
     /// Find points by the words of this field: `text`, a point's own text (or its payload's), or a path into payloads. Its
     /// analyzer is standard unless given: a language (english, german, …: without stop words, by stems), cjk, raw, or
-    /// ngram(2,3). k1 and b are BM25's, 0.9 and 0.4 unless given. May be repeated; a field there is gets what is given
+    /// ngram(2,3). k1 and b are BM25's, 1.2 and 0.75 unless given. May be repeated; a field there is gets what is given
     /// anew.
     #[arg(long, value_name = "NAME[=ANALYZER][,k1=X][,b=X]", value_parser = field)]
     pub field: Vec<(String, TextField)>,
@@ -53,12 +53,12 @@ mod tests {
     #[test]
     fn a_field_is_read_with_what_is_said_of_it() {
         for (text, name, analyzer, k1, b) in [
-            ("text", "text", "standard", 0.9, 0.4),
-            ("text=english", "text", "english", 0.9, 0.4),
-            ("a.b[]=ngram(2,3),b=0.75,k1=1.2", "a.b[]", "ngram(2,3)", 1.2, 0.75),
-            ("title,k1=2", "title", "standard", 2.0, 0.4),
-            ("\"x=y\"=cjk", "\"x=y\"", "cjk", 0.9, 0.4),
-            ("\"x=y\"", "\"x=y\"", "standard", 0.9, 0.4),
+            ("text", "text", "standard", 1.2, 0.75),
+            ("text=english", "text", "english", 1.2, 0.75),
+            ("a.b[]=ngram(2,3),b=0.4,k1=0.9", "a.b[]", "ngram(2,3)", 0.9, 0.4),
+            ("title,k1=2", "title", "standard", 2.0, 0.75),
+            ("\"x=y\"=cjk", "\"x=y\"", "cjk", 1.2, 0.75),
+            ("\"x=y\"", "\"x=y\"", "standard", 1.2, 0.75),
         ] {
             let (found, field) = field(text).expect(text);
             assert_eq!((found.as_str(), field.analyzer.to_string()), (name, analyzer.to_owned()), "{text}");

@@ -16,6 +16,22 @@ pub(crate) struct CreateCollection {
     wal_config: Option<LogParams>,
     strict_mode_config: Option<StrictModeParams>,
     durability: Option<DurabilityName>,
+    /// Finds points by words: by name `text`, a point's own text or its payload's, or a path into payloads.
+    text_fields: Option<BTreeMap<String, TextFieldParams>>,
+}
+
+/// How the texts of a field are taken in and ranked.
+#[derive(ToSchema)]
+pub(crate) struct TextFieldParams {
+    /// How a text becomes terms: `standard`, `cjk`, `raw`, `ngram(least,most)`, or the name of a language in English
+    /// and lower case, for its stop words and stems.
+    analyzer: Option<String>,
+    /// BM25's: how soon more of the same term stops counting.
+    #[schema(minimum = 0, maximum = 100)]
+    k1: Option<f32>,
+    /// BM25's: how much longer texts are held to account for their length.
+    #[schema(minimum = 0, maximum = 1)]
+    b: Option<f32>,
 }
 
 union! {
@@ -133,6 +149,8 @@ pub(crate) struct UpdateCollection {
     optimizers_config: Option<OptimizerParams>,
     strict_mode_config: Option<StrictModeParams>,
     durability: Option<DurabilityName>,
+    /// The text fields there are from now on; none ends it.
+    text_fields: Option<BTreeMap<String, TextFieldParams>>,
 }
 
 /// Settings that cannot be chosen.

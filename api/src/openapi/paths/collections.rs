@@ -43,6 +43,7 @@ fn collections() -> Vec<Operation> {
                         "optimizers_config": { "default_segment_number": 0 },
                         "strict_mode_config": { "enabled": false },
                         "durability": "strict",
+                        "text_fields": { "text": { "analyzer": "english" }, "title": { "k1": 0.9, "b": 0.4 } },
                     }),
                 ),
             ])
@@ -55,6 +56,7 @@ fn collections() -> Vec<Operation> {
             .writes()
             .takes::<UpdateCollection>([
                 ("durability", json!({ "durability": "relaxed" })),
+                ("text_fields", json!({ "text_fields": { "text": { "analyzer": "german" } } })),
                 ("quantization", json!({ "hnsw_config": { "quantization": "int8" } })),
                 (
                     "params",
