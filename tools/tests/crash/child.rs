@@ -1,5 +1,5 @@
 //! The process that is killed: every stream of operations on a thread of its own, and beside them freezes, compactions,
-//! backups, and collections that come and go.
+//! backups, an index of texts that follows, and collections that come and go.
 
 use std::io::{Write, stdout};
 use std::ops::ControlFlow;
@@ -41,7 +41,8 @@ pub(crate) fn run(folder: &Path, seed: u64) {
         });
     }
     let repository = folder.join("backups");
-    let beside: [fn(&Catalogue, &Collection, &Path, u64); 4] = [freeze, compact, store_backup, come_and_go];
+    let beside: [fn(&Catalogue, &Collection, &Path, u64); 5] =
+        [freeze, compact, store_backup, come_and_go, index_texts];
     for work in beside {
         let (catalogue, collection) = (Arc::clone(&catalogue), Arc::clone(&collection));
         let repository = repository.clone();
@@ -81,6 +82,11 @@ fn store_backup(catalogue: &Catalogue, _: &Collection, repository: &Path, round:
     if round.is_multiple_of(3) {
         _ = repository.prune(name.as_str(), BACKUPS_KEPT);
     }
+}
+
+fn index_texts(_: &Catalogue, collection: &Collection, _: &Path, round: u64) {
+    _ = collection.refresh_text().expect("an index of texts");
+    thread::sleep(Duration::from_millis(round % 3));
 }
 
 /// Makes a collection, fills it, replaces it by what a backup of the main one holds, and deletes it.

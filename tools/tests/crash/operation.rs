@@ -166,7 +166,7 @@ fn point((&id, (vector, number)): (&u64, &(Vec<f32>, u64))) -> PointInput {
         vector: vector.clone(),
         named: Vec::new(),
         payload: Some(payload),
-        text: None,
+        text: Some(format!("common id{id} number{number}")),
     }
 }
 

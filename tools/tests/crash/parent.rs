@@ -14,8 +14,9 @@ use std::time::{Duration, Instant};
 
 use dehub_api::restore_from;
 use dehub_backup::Repository;
-use dehub_index::FailPoint;
-use dehub_index::{Catalogue, Collection, CollectionConfig, GraphConfig, Name};
+use dehub_index::{
+    Catalogue, Collection, CollectionConfig, FailPoint, GraphConfig, Name, TEXT_FIELD, TextField, TextQuery,
+};
 use dehub_vector::Metric;
 use tempfile::TempDir;
 
@@ -102,6 +103,8 @@ impl Parent {
         };
         let catalogue = parent.catalogue();
         let collection = catalogue.create(&main_collection(), config()).expect("a new collection");
+        let texts = [(TEXT_FIELD.to_owned(), TextField::default())];
+        collection.set_text_fields(&texts.into()).expect("a good field");
         for stream in Stream::all() {
             let mut contents = Contents::default();
             // Fits need points and a bank.
@@ -263,6 +266,21 @@ fn extend(candidates: &Candidates, stream: Stream, choices: &[(u64, Contents)]) 
 fn verify(collection: &Collection, kill: Kill) {
     let report = collection.verify(&mut |_| ());
     assert!(report.is_whole(), "{kill:?}: {report:#?}");
+    let snapshot = collection.snapshot();
+    if snapshot.text_fields().is_some() {
+        let found = |words: &str| -> Vec<u32> {
+            let answer = snapshot.search_text(&snapshot.scope(), &TextQuery::new(words), usize::MAX);
+            let answer = answer.unwrap_or_else(|error| panic!("{kill:?}: {error}"));
+            answer.hits.into_iter().map(|hit| hit.row).collect()
+        };
+        let mut all = found("common");
+        all.sort_unstable();
+        assert_eq!(all, snapshot.rows().collect::<Vec<u32>>(), "{kill:?}: each point is found once");
+        for row in snapshot.rows().step_by(17) {
+            let point = snapshot.points(&[row]).expect("readable").swap_remove(0);
+            assert_eq!(found(&format!("id{}", point.id)), [row], "{kill:?}: by the text it has now");
+        }
+    }
 }
 
 /// The lines of a child's output, as they come.
