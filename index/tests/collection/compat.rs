@@ -190,16 +190,27 @@ fn a_store_that_fails_at_any_call_of_the_upgrade_opens_right_afterwards() {
     // The second time there was nothing to do but to look at the format, as after an upgrade.
     let commit = upgrading - reading;
     assert!(commit > 20, "{commit}");
-    // The last step looks at the format, takes a view, reads the configuration and commits.
-    let first = commit - 4;
-    let refused = (1..=commit).map(|call| (call, Fault::Refused, if call <= first { 2 } else { 3 }));
-    let unacknowledged = [(first, Fault::Unacknowledged, 3), (commit, Fault::Unacknowledged, 4)];
+    // The last step looks at the format, reads the configuration and commits; the one before takes a view too.
+    let second = commit - 3;
+    let first = second - 4;
+    let before = |call| {
+        if call <= first {
+            2
+        } else if call <= second {
+            3
+        } else {
+            4
+        }
+    };
+    let refused = (1..=commit).map(|call| (call, Fault::Refused, before(call)));
+    let commits = [first, second, commit];
+    let unacknowledged = commits.map(|call| (call, Fault::Unacknowledged, before(call) + 1));
     for (call, fault, format) in refused.chain(unacknowledged) {
         let old = Old::new();
         let error = old.open_with(&Faults::at(call, fault)).map(drop).expect_err("the store failed");
         let is_right = match &error {
-            OpenError::Upgrade { from, .. } => (call, *from) == (first, 2) || (call, *from) == (commit, 3),
-            OpenError::Read { .. } => call != first && call != commit,
+            OpenError::Upgrade { from, .. } => commits.contains(&call) && *from == before(call),
+            OpenError::Read { .. } => !commits.contains(&call),
             OpenError::Store(_) | OpenError::Format { .. } | OpenError::Create { .. } | _ => false,
         };
         assert!(is_right, "{fault:?} at call {call} of {commit}: {error}");
@@ -219,15 +230,15 @@ fn formats_that_are_not_read_are_refused_by_name() {
     // Nothing of a later record is known but its head.
     let error = refused(&|record| {
         *record = Map::new();
-        record.insert("format".to_owned(), json!(5));
+        record.insert("format".to_owned(), json!(6));
         record.insert("written_by".to_owned(), json!("0.9.0"));
         record.insert("shards".to_owned(), json!([{"dim": "many"}]));
     });
-    assert!(error.contains("format 5, written by dehub 0.9.0"), "{error}");
-    assert!(error.contains("reads formats 2 to 4: update dehub"), "{error}");
+    assert!(error.contains("format 6, written by dehub 0.9.0"), "{error}");
+    assert!(error.contains("reads formats 2 to 5: update dehub"), "{error}");
     let error = refused(&|record| *record = Map::from_iter([("format".to_owned(), json!(1))]));
     assert!(error.contains("the collection has format 1, and"), "{error}");
-    assert!(error.ends_with("reads formats 2 to 4: make the collection anew from its data"), "{error}");
+    assert!(error.ends_with("reads formats 2 to 5: make the collection anew from its data"), "{error}");
     let error = refused(&|record| *record = Map::from_iter([("written_by".to_owned(), json!("0.9.0"))]));
     assert!(error.contains("missing field `format`"), "{error}");
 }

@@ -16,6 +16,7 @@ mod requests;
 mod scored;
 mod staleness;
 mod tuning;
+mod words;
 
 use std::sync::Arc;
 

@@ -117,6 +117,9 @@ impl<'a> Source<'a> {
                 defer: false,
             })?;
         }
+        if let Some(fields) = self.snapshot.text_fields() {
+            into.set_text_fields(fields)?;
+        }
         context.tend(into)?;
         Ok(rows.len())
     }

@@ -22,6 +22,7 @@ mod preparing;
 mod priors;
 mod serving;
 mod settings;
+mod texts;
 mod tuning;
 mod verifying;
 
