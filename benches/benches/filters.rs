@@ -2,7 +2,8 @@
 //! filter allows and beside the same search without a filter. And gates: what a correction that has one costs.
 //!
 //! With `DEHUB_PEERS_DATA=FOLDER` it takes `gallery.npy`, `queries_bank.npy` and `queries_test.npy` from there,
-//! else made vectors. A filter allows points drawn at random, or those nearest to one of them. Recall is of the
+//! else made vectors. A filter allows points drawn at random, those nearest to one of them, or those farthest from
+//! it. Recall is of the
 //! exact ten best that are allowed. Times are those of one thread; ratios are within the run.
 
 #![expect(clippy::print_stdout, reason = "it prints what it measures")]
@@ -17,7 +18,7 @@ use dehub_vector::{Vector, dot};
 const K: usize = 10;
 const QUERIES_MAX: usize = 1000;
 const ROUNDS: usize = 2;
-const SHARES: [f64; 5] = [0.01, 0.1, 0.2, 0.3, 0.5];
+const SHARES: [f64; 8] = [0.001, 0.01, 0.05, 0.1, 0.3, 0.5, 0.9, 1.0];
 
 fn main() -> Result<(), Box<dyn Error>> {
     let pool = rayon::ThreadPoolBuilder::new().num_threads(1).build()?;
@@ -36,10 +37,13 @@ fn main() -> Result<(), Box<dyn Error>> {
     let bed = Bed::new(&points, &bank, true);
     bed.fit_as("c", "IS(beta=20)");
     bed.fit_as("gated", "DIS(beta=20,k=1)");
+    bed.fit_as("csls", "CSLS(k=10)");
+    bed.fit_as("nnn", "NNN(alpha=0.75,k=16)");
     calibrate_if_due(&bed.collection)?;
     let snapshot = bed.collection.snapshot();
     pool.install(|| {
-        for ranking in [Ranking::Raw, Ranking::corrected("c")] {
+        let corrected = ["c", "gated", "csls", "nnn"].map(Ranking::corrected);
+        for ranking in std::iter::once(Ranking::Raw).chain(corrected) {
             filters(&snapshot, &queries, &ranking);
         }
         gates(&snapshot, &queries);
@@ -57,7 +61,11 @@ fn filters(snapshot: &Snapshot, queries: &[Vector], ranking: &Ranking) {
         "filter", "share", "exact us", "open us", "chosen us", "ratio", "recall"
     );
     for share in SHARES {
-        for (kind, scope) in [("random", random(&all, share)), ("nearest", nearest(snapshot, &all, share))] {
+        for (kind, scope) in [
+            ("random", random(&all, share)),
+            ("nearest", by_distance(snapshot, &all, share, 1.0)),
+            ("farthest", by_distance(snapshot, &all, share, -1.0)),
+        ] {
             let ask = |scope: &Scope, search| {
                 let answer = |query| rows(&answer(snapshot, scope, query, ranking, search));
                 timed(queries.len(), || queries.iter().map(answer).collect::<Vec<_>>())
@@ -142,17 +150,18 @@ fn random(all: &Scope, share: f64) -> Scope {
     all.only(all.rows().filter(|&row| hash(row) < share))
 }
 
-/// The share of the points nearest to one of them.
+/// The share of the points nearest to one of them, or with the other sign farthest from it.
 #[expect(
     clippy::cast_precision_loss,
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss,
     reason = "a share"
 )]
-fn nearest(snapshot: &Snapshot, all: &Scope, share: f64) -> Scope {
+fn by_distance(snapshot: &Snapshot, all: &Scope, share: f64, sign: f32) -> Scope {
     let centre = snapshot.vector(1234);
     let mut rows: Vec<u32> = all.rows().collect();
-    rows.sort_by(|&a, &b| dot(centre, snapshot.vector(b)).total_cmp(&dot(centre, snapshot.vector(a))));
+    let similarity = |row| sign * dot(centre, snapshot.vector(row));
+    rows.sort_by(|&a, &b| similarity(b).total_cmp(&similarity(a)));
     rows.truncate((all.len() as f64 * share) as usize);
     all.only(rows)
 }

@@ -103,8 +103,8 @@ impl Snapshot {
         }
     }
 
-    /// The parts of a point's texts that have most of the words of a query, of about so many characters each, at most one
-    /// for each text; of the fields that the query asks.
+    /// The parts of a point's texts that have most of the words of a query, of about so many characters each, at most
+    /// one for each text; of the fields that the query asks.
     pub fn highlight(
         &self,
         query: &TextQuery,

@@ -252,7 +252,7 @@ fn the_head_of_the_configuration_is_what_every_version_reads() {
     home.reopen_after(|| {
         let store = Store::open(&store_folder(&folder), Collection::families()).expect("free");
         let record = read(&store, META, CONFIG_KEY);
-        assert_eq!(record["format"], json!(4));
+        assert_eq!(record["format"], json!(5));
         assert_eq!(record["written_by"], json!(version));
         assert_eq!(record["made_by"], json!(version));
         // Another version that writes the same format had it last.

@@ -151,8 +151,8 @@ fn a_damaged_record_is_named_when_the_collection_is_opened() {
 fn another_format_is_refused_by_number_and_says_what_to_do() {
     let folder = tempfile::tempdir().expect("a folder for the test");
     make(folder.path());
-    let mut current = "\"format\":4".to_owned();
-    for (format, says) in [(5, "update dehub"), (1, "make the collection anew from its data")] {
+    let mut current = "\"format\":5".to_owned();
+    for (format, says) in [(6, "update dehub"), (1, "make the collection anew from its data")] {
         with_store(folder.path(), |store| {
             let config = store.get(META, b"config").expect("readable").expect("there");
             let other = format!("\"format\":{format}");
@@ -162,7 +162,7 @@ fn another_format_is_refused_by_number_and_says_what_to_do() {
         });
         let error = read_all(folder.path()).expect_err(says);
         assert!(
-            matches!(*error, OpenError::Format { found, supported: 4, .. } if found == format),
+            matches!(*error, OpenError::Format { found, supported: 5, .. } if found == format),
             "{error}"
         );
         assert!(error.to_string().ends_with(says), "{error}");

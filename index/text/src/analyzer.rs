@@ -26,8 +26,8 @@ pub enum Analyzer {
     /// Words as they are.
     #[default]
     Standard,
-    /// Words without the stop words of a language, if there is a list, each reduced to its stem (Snowball). In English a
-    /// possessive `'s` is no part of a word.
+    /// Words without the stop words of a language, if there is a list, each reduced to its stem (Snowball). In English
+    /// a possessive `'s` is no part of a word.
     Stemmed(Language),
     /// Words, and of runs of Han, kana and Hangul each two characters that stand together, a single one by itself.
     Cjk,

@@ -154,7 +154,10 @@ impl Index {
             .num_worker_threads(1)
             .num_merge_threads(1)
             .build();
-        let writer = self.inner.writer_with_options(options).map_err(|source| error(&self.folder, source))?;
+        let failed = |source| error(&self.folder, source);
+        let writer: IndexWriter = self.inner.writer_with_options(options).map_err(failed)?;
+        // What a change left that was cut off would be in the way of one with the same number.
+        writer.garbage_collect_files().wait().map_err(failed)?;
         Ok(Writing { index: self, writer })
     }
 

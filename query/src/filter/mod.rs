@@ -2,6 +2,7 @@
 
 mod geo;
 mod matcher;
+mod parse;
 mod slice;
 mod test;
 
@@ -12,6 +13,7 @@ use crate::QueryError;
 
 pub use geo::{Area, EARTH_RADIUS_METRES};
 pub use matcher::Matcher;
+pub use parse::FilterTextError;
 pub use slice::Slice;
 pub use test::{Bounds, Exact, Match, OneOf, Test, Words};
 

@@ -12,6 +12,7 @@ mod pairs;
 mod payloads;
 mod plans;
 mod priors;
+mod random_filters;
 mod requests;
 mod scored;
 mod staleness;
