@@ -253,8 +253,8 @@ fn schema(fields: &BTreeMap<String, TextField>) -> (Schema, Field, Vec<Field>) {
 /// A failure of tantivy: damage of a file, or something else.
 pub(crate) fn error(folder: &Path, source: TantivyError) -> TextError {
     let path = folder.to_owned();
-    match source {
-        TantivyError::DataCorruption(found) => TextError::Damaged { path, reason: format!("{found:?}") },
-        source => TextError::Index { path, source: Box::new(source) },
+    if let TantivyError::DataCorruption(found) = source {
+        return TextError::Damaged { path, reason: format!("{found:?}") };
     }
+    TextError::Index { path, source: Box::new(source) }
 }
