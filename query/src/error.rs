@@ -1,6 +1,6 @@
 //! Why a question has no answer.
 
-use dehub_index::{Blame, Name, ReadError, TextError, TextSearchError, TimeUp, UnknownSpace};
+use dehub_index::{Blame, Name, ReadError, TextSearchError, TimeUp, UnknownSpace};
 use dehub_vector::{PointId, VectorError};
 
 use crate::query::{BATCH_QUERIES_MAX, LIMIT_MAX, PRIOR_WEIGHT_MAX};
@@ -166,7 +166,7 @@ pub enum QueryError {
     Space(#[from] UnknownSpace),
     /// Points cannot be found by words.
     #[error(transparent)]
-    Text(TextSearchError),
+    Text(Box<TextSearchError>),
     /// A point could not be read.
     #[error(transparent)]
     Read(#[from] ReadError),
@@ -177,7 +177,9 @@ impl From<TextSearchError> for QueryError {
         match error {
             TextSearchError::TimeUp(error) => error.into(),
             TextSearchError::Read(error) => error.into(),
-            other => QueryError::Text(other),
+            TextSearchError::NoFields | TextSearchError::NotReady | TextSearchError::Text(_) | _ => {
+                QueryError::Text(Box::new(error))
+            }
         }
     }
 }
@@ -198,10 +200,7 @@ impl QueryError {
     pub fn blame(&self) -> Blame {
         match self {
             QueryError::Read(error) => error.blame(),
-            QueryError::Text(
-                TextSearchError::NotReady
-                | TextSearchError::Text(TextError::Index { .. } | TextError::Damaged { .. }),
-            ) => Blame::Environment,
+            QueryError::Text(error) => error.blame(),
             QueryError::Vector { .. }
             | QueryError::UnknownPoint { .. }
             | QueryError::NoVector { .. }
@@ -224,7 +223,6 @@ impl QueryError {
             | QueryError::Malformed { .. }
             | QueryError::TimeUp(_)
             | QueryError::Space(_)
-            | QueryError::Text(_)
             | QueryError::NoQueries(_) => Blame::Caller,
         }
     }

@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering;
 use dehub_text::{FieldStatistics, TextError, TextHit, TextQuery, highlight};
 
 use super::TextFields;
-use crate::{Point, ReadError, Scope, Snapshot, TimeUp};
+use crate::{Blame, Point, ReadError, Scope, Snapshot, TimeUp};
 
 /// What a search for words found.
 #[derive(Debug, Clone, PartialEq)]
@@ -48,6 +48,22 @@ pub enum TextSearchError {
     /// A point cannot be read.
     #[error(transparent)]
     Read(#[from] ReadError),
+}
+
+impl TextSearchError {
+    /// Whose fault it is.
+    pub fn blame(&self) -> Blame {
+        match self {
+            TextSearchError::NotReady
+            | TextSearchError::Read(_)
+            | TextSearchError::Text(TextError::Index { .. } | TextError::Damaged { .. }) => {
+                Blame::Environment
+            }
+            TextSearchError::NoFields | TextSearchError::TimeUp(_) | TextSearchError::Text(_) => {
+                Blame::Caller
+            }
+        }
+    }
 }
 
 impl From<TextError> for TextSearchError {
