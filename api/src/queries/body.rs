@@ -273,13 +273,14 @@ fn consistent(
         | Kind::Discover { .. }
         | Kind::Context(_)
         | Kind::Feedback(_)
+        | Kind::Text(_)
         | Kind::Fusion(_) => false,
     };
     if is_listed && request.score_threshold.is_some() {
         return refused(INVALID_VALUE, "score_threshold", "points that are listed have no score to compare");
     }
     let is_scored = match request.kind {
-        Kind::ById | Kind::OrderBy(_) | Kind::Sample { .. } | Kind::Fusion(_) => false,
+        Kind::ById | Kind::OrderBy(_) | Kind::Sample { .. } | Kind::Text(_) | Kind::Fusion(_) => false,
         Kind::Nearest(_)
         | Kind::Recommend { .. }
         | Kind::Discover { .. }
@@ -301,6 +302,7 @@ fn consistent(
         Kind::ById
         | Kind::OrderBy(_)
         | Kind::Sample { .. }
+        | Kind::Text(_)
         | Kind::Fusion(_)
         | Kind::Discover { .. }
         | Kind::Context(_) => false,

@@ -320,6 +320,7 @@ fn is_counted(request: &Request) -> bool {
         | Kind::Discover { .. }
         | Kind::Context(_)
         | Kind::Feedback(_)
+        | Kind::Text(_)
         | Kind::Fusion(_) => false,
     };
     let Settings { filter, priors, .. } = &request.settings;
@@ -339,6 +340,7 @@ fn vector(request: &Request) -> Option<&[f32]> {
         | Kind::Recommend { .. }
         | Kind::Discover { .. }
         | Kind::Context(_)
+        | Kind::Text(_)
         | Kind::Fusion(_) => None,
     }
 }

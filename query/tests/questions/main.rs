@@ -15,6 +15,7 @@ mod priors;
 mod requests;
 mod scored;
 mod staleness;
+mod texts;
 mod tuning;
 mod words;
 
