@@ -28,7 +28,7 @@ pub use groups::{Group, GroupKey, Grouping, group};
 pub use matrix::{MatrixRow, matrix};
 pub use parts::{Fused, FusedSource, Part};
 pub use serve::{Found, serve};
-pub use texts::{FieldScore, HYBRID_DEPTH_DEFAULT, HYBRID_FUSION, field_scores};
+pub use texts::{FieldScore, HYBRID_DEPTH_DEFAULT, HYBRID_FUSION, HYBRID_RRF_K, field_scores};
 
 use dehub_index::TextQuery;
 use dehub_vector::PointId;

@@ -11,7 +11,10 @@ use crate::query::{Ranking, Search, Settings};
 
 /// How a query by vectors and words is fused unless told otherwise: by places, as no weight then depends on the
 /// spread of either's scores.
-pub const HYBRID_FUSION: Fusion = Fusion::Rrf { k: 60, weights: None };
+pub const HYBRID_FUSION: Fusion = Fusion::Rrf { k: HYBRID_RRF_K, weights: None };
+
+/// The constant of that: what Cormack et al. found to serve many collections.
+pub const HYBRID_RRF_K: u32 = 60;
 
 /// How many points a query by vectors and words fuses of each unless told otherwise; as many as are asked for, if
 /// those are more.
