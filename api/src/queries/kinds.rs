@@ -99,7 +99,7 @@ fn object(value: Value, place: Place<'_>, lookup: Option<&Lookup>) -> Result<Ran
 }
 
 fn nearest(value: Value, place: Place<'_>, lookup: Option<&Lookup>) -> Result<Ranked, Problem> {
-    if value.is_object() {
+    if value.get("text").is_some() {
         // A text stands for a vector only where that is one of words.
         let mut fields = Fields::new(value, place)?;
         let ranked = words::text(&mut fields, place)?;
