@@ -96,7 +96,7 @@ fn fusion(value: Value, place: Place<'_>) -> Result<Fusion, Problem> {
     if !value.is_object() {
         let convex = |normalization| Fusion::Convex { normalization, weights: None };
         return match decode::string(value, place)?.as_str() {
-            "rrf" => Ok(HYBRID_FUSION),
+            "rrf" => Ok(Fusion::Rrf { k: HYBRID_RRF_K, weights: None }),
             "dbsf" => Ok(Fusion::Dbsf),
             "minmax" => Ok(convex(Normalization::MinMax)),
             "distribution" => Ok(convex(Normalization::Distribution)),

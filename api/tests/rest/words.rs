@@ -114,7 +114,7 @@ fn vectors_and_words_are_fused_as_asked_and_each_hit_tells_its_parts() {
         }
     }
     let by_hand = json!({
-        "query": {"rrf": {"k": 60}},
+        "query": {"convex": {}},
         "prefetch": [{"query": [1, 0], "limit": 100}, {"query": {"text": "goose hen"}, "limit": 100}],
     });
     let short = ask(&served, &json!({"query": {"hybrid": {"nearest": [1, 0], "text": "goose hen"}}}));

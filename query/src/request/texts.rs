@@ -5,15 +5,16 @@ use std::sync::Arc;
 
 use dehub_index::{Scope, Snapshot, TextQuery, TextSearchError};
 
-use super::{Answered, Found, Fusion, Kind, Request};
+use super::{Answered, Found, Fusion, Kind, Normalization, Request};
 use crate::QueryError;
 use crate::query::{Ranking, Search, Settings};
 
-/// How a query by vectors and words is fused unless told otherwise: by places, as no weight then depends on the
-/// spread of either's scores.
-pub const HYBRID_FUSION: Fusion = Fusion::Rrf { k: HYBRID_RRF_K, weights: None };
+/// How a query by vectors and words is fused unless told otherwise: Bruch et al. found convex combinations better than
+/// reciprocal ranks within and across collections, whatever normalises the scores.
+pub const HYBRID_FUSION: Fusion = Fusion::Convex { normalization: Normalization::MinMax, weights: None };
 
-/// The constant of that: what Cormack et al. found to serve many collections.
+/// The constant of reciprocal ranks where these fuse the two: about what Cormack et al. found to serve many
+/// collections.
 pub const HYBRID_RRF_K: u32 = 60;
 
 /// How many points a query by vectors and words fuses of each unless told otherwise; as many as are asked for, if

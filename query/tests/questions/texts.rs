@@ -204,7 +204,7 @@ fn a_query_by_vectors_and_words_fuses_what_each_finds_alone_and_tells_the_parts(
         let by_words = Request::new(text("goat hare kite"), limit(100));
         let (dense, sparse) = (ask(&snapshot, &by_vector), ask(&snapshot, &by_words));
         let convex = Fusion::Convex { normalization: Normalization::MinMax, weights: Some(vec![3.0, 1.0]) };
-        for fusion in [HYBRID_FUSION, convex] {
+        for fusion in [Fusion::Rrf { k: 60, weights: None }, convex] {
             let plain = Request { offset: 2, ..Request::new(source.clone(), settings(40, &ranking)) };
             let request = plain.with_words(TextQuery::new("goat hare kite"), fusion.clone(), None);
             let answered = ask(&snapshot, &request);

@@ -129,7 +129,7 @@ pub(crate) enum TextModel {
 }
 
 union! {
-    /// How the two are fused: `rrf` with k = 60 unless given.
+    /// How the two are fused: `minmax` unless given. `rrf` has k = 60 here.
     HybridFusion => one::<HybridFusionName>(), one::<HybridFusionOf>()
 }
 
