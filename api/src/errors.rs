@@ -5,7 +5,7 @@ use std::fmt::Display;
 use dehub_backup::BackupError;
 use dehub_index::{
     AliasError, Blame, CatalogueError, CheckpointError, CollectionState, ConfigError, Name, OpenError,
-    PayloadError, ReadError, RestoreError, TimeUp, UnknownSpace, WriteError,
+    PayloadError, ReadError, RestoreError, TextError, TextSearchError, TimeUp, UnknownSpace, WriteError,
 };
 use dehub_query::{BankKind, MethodError, QueryError, RequestError, TuneError};
 use dehub_vector::{PointId, VectorError};
@@ -129,6 +129,8 @@ const TOO_MANY_PRIORS: Code =
     Code::new(422, "too_many_priors", "The collection has as many priors as it can");
 const INVALID_RECALL: Code = Code::new(422, "invalid_recall", "The recall is out of range");
 const INVALID_CANDIDATES: Code = Code::new(422, "invalid_candidates", "Too few candidates");
+pub(crate) const NO_TEXT_FIELDS: Code = Code::new(422, "no_text_fields", "The collection has no text fields");
+pub(crate) const UNKNOWN_TEXT_FIELD: Code = Code::new(422, "unknown_text_field", "No such text field");
 pub(crate) const NO_POINTS: Code = Code::new(422, "no_points", "The collection has no points");
 
 const TOO_MANY_ALIASES: Code = Code::new(422, "too_many_aliases", "There would be too many aliases");
@@ -429,7 +431,7 @@ pub(crate) fn listing(error: &QueryError) -> Problem {
 }
 
 /// An error of a query, whose parts are at these places.
-fn query(error: &QueryError, places: &Places) -> Problem {
+pub(crate) fn query(error: &QueryError, places: &Places) -> Problem {
     let new = |code| Problem::new(code, error.to_string());
     let field = |name: &str| format!("{}{name}", places.base);
     match error {
@@ -469,8 +471,34 @@ fn query(error: &QueryError, places: &Places) -> Problem {
             by_blame(error.blame(), error.to_string())
         }
         QueryError::Space(unknown) => space(unknown).at(places.using()),
+        QueryError::Text(error) => words(error, places.query()),
         QueryError::Read(error) => read(error),
         _ => by_blame(error.blame(), error.to_string()),
+    }
+}
+
+/// An error of what asks for words, which is at this place.
+pub(crate) fn words(error: &TextSearchError, place: &str) -> Problem {
+    let new = |code| Problem::new(code, error.to_string());
+    let below = |field: &str| format!("{place}{}", Place::Body.field("fields").field(field));
+    match error {
+        TextSearchError::NoFields => new(NO_TEXT_FIELDS).at(place),
+        TextSearchError::Text(TextError::UnknownField { asked, .. }) => {
+            new(UNKNOWN_TEXT_FIELD).at(below(asked)).found(asked)
+        }
+        TextSearchError::Text(TextError::Weight { field, found }) => {
+            new(INVALID_WEIGHT).at(below(field)).found(found)
+        }
+        TextSearchError::Text(TextError::TooManyTerms { found, most, .. }) => new(INVALID_VALUE)
+            .at(format!("{place}/text"))
+            .wanted(format!("at most {most} terms"))
+            .found(found),
+        TextSearchError::TimeUp(TimeUp { limit }) => {
+            new(SEARCH_TIMEOUT).in_parameter("timeout").found(limit.as_secs_f64())
+        }
+        TextSearchError::Read(error) => read(error),
+        // Its index is being made, or cannot be read: later may be better.
+        _ => new(STORAGE),
     }
 }
 
@@ -516,6 +544,7 @@ pub(crate) fn hubness(error: &QueryError) -> Problem {
         | QueryError::Malformed { .. }
         | QueryError::TimeUp(_) => by_blame(error.blame(), error.to_string()),
         QueryError::Space(unknown) => space(unknown),
+        QueryError::Text(error) => words(error, ""),
         QueryError::Read(error) => read(error),
         _ => by_blame(error.blame(), error.to_string()),
     }
@@ -553,6 +582,7 @@ pub(crate) fn drift(error: &QueryError, given: Option<&str>) -> Problem {
         | QueryError::Malformed { .. }
         | QueryError::TimeUp(_) => by_blame(error.blame(), error.to_string()),
         QueryError::Space(unknown) => space(unknown),
+        QueryError::Text(error) => words(error, ""),
         QueryError::Read(error) => read(error),
         _ => by_blame(error.blame(), error.to_string()),
     }

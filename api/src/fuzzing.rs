@@ -185,6 +185,19 @@ mod tests {
                 "query",
                 text(r#"{"query":{"nearest":"a"},"hubness":{"correction":"is","alpha":0.5,"explain":true}}"#),
             ),
+            (
+                "query",
+                text(
+                    r#"{"query":{"hybrid":{"nearest":[1,2,3],"text":"a b","fields":{"t":2},"operator":"and","depth":9,
+                    "fusion":{"convex":{"normalization":"minmax","weights":[1,2]}}}},"highlight":{"pre_tag":"<b>"}}"#,
+                ),
+            ),
+            (
+                "query",
+                text(
+                    r#"{"query":{"feedback":{"nearest":1,"depth":2,"alpha":1,"beta":0.5}},"highlight":true}"#,
+                ),
+            ),
             ("search", text(r#"{"vector":[1,2,3],"limit":3}"#)),
             (
                 "recommend",

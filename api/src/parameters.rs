@@ -13,6 +13,12 @@ pub(crate) const WAIT_OR_NOT: &str = "wait?";
 /// The time that a request has, which every path takes.
 pub(crate) const TIMEOUT: &str = "timeout";
 
+/// Whether a write waits until what it changed is found by words.
+const REFRESH: &str = "refresh";
+
+/// What a write of points takes.
+pub(crate) const WRITE: &[&str] = &["wait", REFRESH];
+
 /// The parameters of one request.
 #[derive(Debug)]
 pub(crate) struct Parameters(Vec<(String, String)>);
@@ -45,6 +51,11 @@ impl Parameters {
         {
             return Err(parameters.refused("ordering", found, "weak, medium or strong"));
         }
+        if let Some(found) = parameters.text(REFRESH)
+            && !["true", "false"].contains(&found)
+        {
+            return Err(parameters.refused(REFRESH, found, "true or false"));
+        }
         match parameters.text("wait") {
             None | Some("true") => Ok(parameters),
             Some("false") if allowed.contains(&WAIT_OR_NOT) => Ok(parameters),
@@ -60,6 +71,11 @@ impl Parameters {
     /// Whether the client waits for the end of the work.
     pub(crate) fn waits(&self) -> bool {
         self.text("wait") != Some("false")
+    }
+
+    /// Whether the client waits until what it writes is found by words.
+    pub(crate) fn refreshes(&self) -> bool {
+        self.text(REFRESH) == Some("true")
     }
 
     /// A parameter as text.

@@ -9,6 +9,7 @@ use crate::call::{Call, Task};
 use crate::decode::{self, Fields, Place};
 use crate::errors::{self, EMPTY_BATCH, UNKNOWN_POINT, Written};
 use crate::filter;
+use crate::parameters::WRITE;
 use crate::points::WriteReply;
 use crate::problem::Problem;
 use crate::selectors::{Chosen, ids_of};
@@ -40,10 +41,11 @@ pub(crate) async fn clear(call: Call) -> HttpResponse {
 }
 
 async fn answer(call: Call, read: Read) -> HttpResponse {
-    call.answer_body(&["wait", "timeout"], move |task, body| {
+    call.answer_body(WRITE, move |task, body| {
         let collection = task.collection()?;
         let (change, chosen) = read(body, Place::Body)?;
-        task.reply(&perform(&task, &collection, &change, &chosen)?)
+        let reply = perform(&task, &collection, &change, &chosen)?;
+        task.reply(&reply.found_by_words(&task, &collection)?)
     })
     .await
 }

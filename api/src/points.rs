@@ -10,9 +10,10 @@ use utoipa::ToSchema;
 use crate::bodies::{DeletedIds, PointRows};
 use crate::call::{Call, Task};
 use crate::decode::{self, Fields, Place};
-use crate::errors::{self, BATCH_TOO_LARGE, EMPTY_BATCH, INVALID_ID, LENGTHS_DIFFER, Written};
+use crate::errors::{self, BATCH_TOO_LARGE, EMPTY_BATCH, INVALID_ID, LENGTHS_DIFFER, STORAGE, Written};
 use crate::filter::filter;
 use crate::openapi::Id;
+use crate::parameters::WRITE;
 use crate::problem::Problem;
 use crate::selectors::{Chosen, ids_of};
 
@@ -40,6 +41,20 @@ pub(crate) struct WriteReply {
     /// The points that are held, if new points are tested.
     #[serde(skip_serializing_if = "Option::is_none")]
     quarantined: Option<Vec<AlarmReply>>,
+    /// What the index of texts knows, in a collection that has one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    text: Option<TextReply>,
+}
+
+/// How far the index of texts is.
+#[derive(Serialize, ToSchema)]
+#[schema(as = TextOfWrite)]
+pub(crate) struct TextReply {
+    /// The newest write that it knows of, with all before.
+    sequence: u64,
+    /// Whether what this write changed is found by words. If not, it will be within a moment, and `refresh` waits
+    /// for it.
+    visible: bool,
 }
 
 /// A point that looks like a hub.
@@ -87,6 +102,7 @@ impl WriteReply {
             changed: None,
             alarms: None,
             quarantined: None,
+            text: None,
         }
     }
 
@@ -98,6 +114,20 @@ impl WriteReply {
 
     pub(crate) fn added(receipt: &Receipt) -> WriteReply {
         WriteReply { replaced: None, ..WriteReply::upserted(receipt) }
+    }
+
+    /// The same, with what the index of texts knows of it: all, if the client waits for that.
+    pub(crate) fn found_by_words(self, task: &Task, collection: &Collection) -> Result<WriteReply, Problem> {
+        if task.parameters.refreshes() {
+            let refreshed = collection.refresh_text();
+            refreshed.map_err(|error| {
+                let detail = format!("the write is done, and not found by words yet: {error}");
+                Problem::new(STORAGE, detail)
+            })?;
+        }
+        let known = collection.snapshot().text_sequence();
+        let text = known.map(|sequence| TextReply { sequence, visible: sequence >= self.operation_id });
+        Ok(WriteReply { text, ..self })
     }
 }
 
@@ -119,11 +149,11 @@ pub(crate) struct Counted {
 
 /// `PUT /collections/{collection}/points`
 pub(crate) async fn upsert(call: Call) -> HttpResponse {
-    call.answer_rows::<PointRows, _>(&["wait"], |task, body| {
+    call.answer_rows::<PointRows, _>(WRITE, |task, body| {
         let collection = task.collection()?;
         let reply = perform_upsert(&collection, &inputs(body, Place::Body)?)?;
         task.build_graph_if_due(&collection)?;
-        task.reply(&reply)
+        task.reply(&reply.found_by_words(&task, &collection)?)
     })
     .await
 }
@@ -195,14 +225,14 @@ pub(crate) async fn count(call: Call) -> HttpResponse {
 
 /// `POST /collections/{collection}/points/delete`
 pub(crate) async fn delete(call: Call) -> HttpResponse {
-    call.answer_rows::<DeletedIds, _>(&["wait"], |task, body| {
+    call.answer_rows::<DeletedIds, _>(WRITE, |task, body| {
         let collection = task.collection()?;
         let mut fields = Fields::new(body, Place::Body)?;
         let chosen = Chosen::read(&mut fields, Place::Body)?;
         fields.finish()?;
         let reply = perform_delete(&task, &collection, &chosen)?;
         task.build_graph_if_due(&collection)?;
-        task.reply(&reply)
+        task.reply(&reply.found_by_words(&task, &collection)?)
     })
     .await
 }

@@ -9,6 +9,7 @@ use serde_json::Value;
 use crate::call::{Call, Task};
 use crate::decode::{self, Fields, Place};
 use crate::errors::{BATCH_TOO_LARGE, EMPTY_BATCH, INVALID_VALUE};
+use crate::parameters::WRITE;
 use crate::payloads::{self, Asked};
 use crate::points::{self, Upsert, WriteReply};
 use crate::problem::Problem;
@@ -33,7 +34,7 @@ enum Operation {
 /// `POST /collections/{collection}/points/batch`: all are decoded before any is done, and each is a write of its own.
 /// If one fails, those before it stay done, and the answer says so.
 pub(crate) async fn batch(call: Call) -> HttpResponse {
-    call.answer_body(&["wait", "timeout"], |task, body| {
+    call.answer_body(WRITE, |task, body| {
         let collection = task.collection()?;
         let mut fields = Fields::new(body, Place::Body)?;
         let operations = fields.required("operations", operations)?;
@@ -48,7 +49,8 @@ pub(crate) async fn batch(call: Call) -> HttpResponse {
             replies.push(reply);
         }
         task.build_graph_if_due(&collection)?;
-        task.reply(&replies)
+        let replies = replies.into_iter().map(|reply: WriteReply| reply.found_by_words(&task, &collection));
+        task.reply(&replies.collect::<Result<Vec<_>, _>>()?)
     })
     .await
 }

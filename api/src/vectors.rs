@@ -17,6 +17,7 @@ use utoipa::ToSchema;
 use crate::call::{Call, Task};
 use crate::decode::{self, Fields, Place};
 use crate::errors::{self, EMPTY_BATCH, Written};
+use crate::parameters::WRITE;
 use crate::points::{self, WriteReply, or_null, same_length};
 use crate::problem::Problem;
 use crate::selectors::{Chosen, ids_of};
@@ -145,12 +146,12 @@ fn vector_name(name: &str, place: Place<'_>) -> Result<Name, Problem> {
 
 /// `PUT /collections/{collection}/points/vectors`: gives points some of their vectors anew.
 pub(crate) async fn update(call: Call) -> HttpResponse {
-    call.answer_body(&["wait"], |task, body| {
+    call.answer_body(WRITE, |task, body| {
         let inputs = read_update(body, Place::Body)?;
         let collection = task.collection()?;
         let reply = perform_update(&collection, &inputs)?;
         task.build_graph_if_due(&collection)?;
-        task.reply(&reply)
+        task.reply(&reply.found_by_words(&task, &collection)?)
     })
     .await
 }
@@ -188,12 +189,12 @@ pub(crate) struct Taken {
 
 /// `POST /collections/{collection}/points/vectors/delete`: takes vectors of some names from points.
 pub(crate) async fn delete(call: Call) -> HttpResponse {
-    call.answer_body(&["wait"], |task, body| {
+    call.answer_body(WRITE, |task, body| {
         let taken = read_delete(body, Place::Body)?;
         let collection = task.collection()?;
         let reply = perform_delete(&task, &collection, &taken)?;
         task.build_graph_if_due(&collection)?;
-        task.reply(&reply)
+        task.reply(&reply.found_by_words(&task, &collection)?)
     })
     .await
 }

@@ -56,9 +56,10 @@ pub use query::{
 };
 pub use recall::{Compared, RankingRecall, RecallOptions, RecallRow, WorkDone, found_share, recall};
 pub use request::{
-    Answered, FEEDBACK_DEPTH_DEFAULT, Feedback, Found, Fused, FusedSource, Fusion, Group, GroupKey, Grouping,
-    Kind, MatrixRow, Normalization, Pair, Part, RRF_K_DEFAULT, Request, RequestError, Strategy, answer,
-    explain_request, group, matrix, serve,
+    Answered, FEEDBACK_DEPTH_DEFAULT, Feedback, FieldScore, Found, Fused, FusedSource, Fusion, Group,
+    GroupKey, Grouping, HYBRID_DEPTH_DEFAULT, HYBRID_FUSION, HYBRID_RRF_K, Kind, MatrixRow, Normalization,
+    Pair, Part, RRF_K_DEFAULT, Request, RequestError, Strategy, answer, explain_request, field_scores, group,
+    matrix, serve,
 };
 pub use sources::{SourceInfluence, source_influences};
 pub use staleness::{Bound, Staleness};

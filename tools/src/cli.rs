@@ -9,6 +9,7 @@ mod report;
 mod serving;
 mod texts;
 mod vectors;
+mod words;
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -27,6 +28,7 @@ pub(crate) use self::report::Report;
 pub(crate) use self::serving::{KeyArgs, KeyCommand, NewKey, Observe, Ping, Role, Serve};
 pub(crate) use self::texts::TextArgs;
 pub(crate) use self::vectors::VectorFile;
+pub(crate) use self::words::WordArgs;
 use crate::commands::live::seconds;
 use crate::commands::prior::{PriorArgs, weight};
 use crate::commands::search::timeout;
@@ -479,7 +481,7 @@ pub(crate) enum QuarantineAction {
 
 #[derive(Debug, Args)]
 #[group(skip)]
-#[command(group = ArgGroup::new("source").required(true))]
+#[command(group = ArgGroup::new("source"))]
 pub(crate) struct Search {
     /// The collection.
     pub collection: String,
@@ -495,6 +497,8 @@ pub(crate) struct Search {
     /// The row of the file, counted from 0.
     #[arg(long, default_value_t = 0, requires = "queries")]
     pub row: u64,
+    #[command(flatten)]
+    pub words: WordArgs,
     /// How many points [default: 10].
     #[arg(long, short, visible_alias = "limit")]
     pub k: Option<usize>,

@@ -110,7 +110,8 @@ impl RowSink for PointRows {
     fn reply(self, task: &Task) -> Result<Answer, Problem> {
         let receipt = self.totals.receipt();
         let held = self.collection.snapshot().quarantine_rule().is_some().then_some(self.held);
-        Ok(task.reply(&WriteReply::upserted(&receipt).with_held(held))?.into())
+        let reply = WriteReply::upserted(&receipt).with_held(held);
+        Ok(task.reply(&reply.found_by_words(task, &self.collection)?)?.into())
     }
 }
 
@@ -249,7 +250,12 @@ impl RowSink for DeletedIds {
     }
 
     fn reply(self, task: &Task) -> Result<Answer, Problem> {
-        Ok(task.reply(&WriteReply::deleted(&self.totals.receipt()))?.into())
+        let reply = WriteReply::deleted(&self.totals.receipt());
+        let reply = match self.bank {
+            None => reply.found_by_words(task, &self.collection)?,
+            Some(_) => reply,
+        };
+        Ok(task.reply(&reply)?.into())
     }
 }
 

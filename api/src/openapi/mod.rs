@@ -217,6 +217,7 @@ fn amended(document: OpenApi) -> Value {
     schemas["SearchParams"]["properties"]["indexed_only"] = only_false;
     for (name, least, most) in [
         ("QueryOfKind", 1, Some(1)),
+        ("HybridFusionOf", 1, Some(1)),
         ("Match", 1, Some(1)),
         ("FieldCondition", 2, Some(2)),
         ("NestedFilter", 1, None),

@@ -73,6 +73,12 @@ impl Operation {
         self.waits(doc)
     }
 
+    /// It is a write of points: it takes `refresh` too.
+    pub(crate) fn writes_points(self) -> Operation {
+        let doc = "Whether to wait until what is written is found by words; without text fields nothing is waited for.";
+        self.writes().parameter("refresh", Object::with_type(Type::Boolean), doc)
+    }
+
     /// It may be done as a job, if `wait` is false.
     pub(crate) fn may_be_job(self) -> Operation {
         let doc = "`false` makes the work a job, and the answer is 202.";

@@ -3,6 +3,7 @@
 use dehub_query::{Kind, Ranking, Request, Search, Settings, Source, Strategy};
 use serde_json::{Map, Value};
 
+use super::highlights::Highlighting;
 use super::kinds::{self, Examples};
 use super::lookup::{Elsewhere, Lookup};
 use crate::decode::{self, Fields, Place};
@@ -24,6 +25,7 @@ pub(crate) struct Asked {
     pub(crate) request: Request,
     pub(crate) selection: Selection,
     pub(crate) explain: bool,
+    pub(crate) highlight: Option<Highlighting>,
 }
 
 /// Where in the body the parts of a request are.
@@ -118,6 +120,7 @@ pub(crate) fn of_rows(
             request: Request { kind: Kind::Nearest(source), ..given.request.clone() },
             selection: given.selection.clone(),
             explain: given.explain,
+            highlight: given.highlight.clone(),
         }
     };
     Ok(sources.into_iter().enumerate().map(of_row).collect())
@@ -133,14 +136,17 @@ pub(crate) fn part(
     let mut reader = Reader { elsewhere, form, prefetches: 0 };
     let selection = Selection::read(fields, false)?;
     let offset = fields.optional("offset", decode::whole)?.unwrap_or(0);
-    let (mut request, places, explain) = reader.request(fields, place, 0)?;
-    request.offset = offset;
+    let highlight = match form {
+        Form::Query | Form::Row => fields.optional("highlight", Highlighting::read)?.flatten(),
+        Form::Search | Form::Recommend | Form::Discover => None,
+    };
+    let (request, places, explain) = reader.request(fields, place, (0, offset))?;
     if explain && !matches!(form, Form::Query | Form::Row) {
         let pointer = format!("{place}/hubness/explain");
         let detail = format!("`{pointer}`: this path answers with the points alone, points/query explains");
         return Err(Problem::new(NOT_SUPPORTED, detail).at(pointer));
     }
-    Ok(Asked { places, request, selection, explain })
+    Ok(Asked { places, request, selection, explain, highlight })
 }
 
 impl Reader<'_> {
@@ -148,7 +154,7 @@ impl Reader<'_> {
         &mut self,
         fields: &mut Fields<'_>,
         place: Place<'_>,
-        depth: usize,
+        (depth, offset): (usize, usize),
     ) -> Result<(Request, Places, bool), Problem> {
         let mut using = using(fields)?;
         let lookup = fields.optional("lookup_from", |value, place| {
@@ -166,6 +172,7 @@ impl Reader<'_> {
         refuse_shards(fields)?;
         let priors = fields.optional("priors", priors::weights)?.unwrap_or_default();
         let hubness = fields.optional("hubness", hubness)?;
+        let explains_alone = matches!(hubness, Some((Ranking::Default, true)));
         let has_hubness = hubness.is_some();
         let (ranking, explain) = hubness.unwrap_or_default();
         let (prefetch, below): (Vec<Request>, Vec<Places>) = prefetch.into_iter().unzip();
@@ -174,14 +181,26 @@ impl Reader<'_> {
         let request = Request {
             prefetch,
             using,
+            offset,
             score_threshold,
             left_out,
             ..Request::new(kind.unwrap_or(Kind::ById), settings)
         };
-        consistent(&request, place, has_query, has_hubness)?;
-        let Examples { query, examples } = examples;
+        // What is fused, or found by words, has parts to tell of without any correction.
+        let has_parts = matches!(request.kind, Kind::Fusion(_) | Kind::Text(_));
+        consistent(&request, place, has_query, has_hubness && !(has_parts && explains_alone))?;
+        let Examples { query, examples, beside } = examples;
         let using = using_place.unwrap_or_default();
-        Ok((request, Places { base: place.to_string(), query, examples, using, prefetch: below }, explain))
+        let base = place.to_string();
+        let places = Places { base, query, examples, using, prefetch: below };
+        let Some(beside) = beside else { return Ok((request, places, explain)) };
+        if !request.prefetch.is_empty() {
+            let pointer = place.field("prefetch").to_string();
+            let detail = format!("`{pointer}` has no meaning beside `hybrid`, which has searches of its own");
+            return Err(Problem::new(INVALID_VALUE, detail).at(pointer));
+        }
+        let of_words = Places { examples: Vec::new(), ..places.clone() };
+        Ok((beside.join(request), Places { prefetch: vec![places, of_words.clone()], ..of_words }, explain))
     }
 
     /// What to rank by; `None` if nothing is said.
@@ -240,7 +259,7 @@ impl Reader<'_> {
             return Err(Problem::new(BATCH_TOO_LARGE, detail).at(place));
         }
         let mut fields = Fields::new(value, place)?;
-        let (request, places, explain) = self.request(&mut fields, place, depth + 1)?;
+        let (request, places, explain) = self.request(&mut fields, place, (depth + 1, 0))?;
         fields.finish()?;
         if explain {
             let pointer = format!("{place}/hubness/explain");
@@ -273,13 +292,14 @@ fn consistent(
         | Kind::Discover { .. }
         | Kind::Context(_)
         | Kind::Feedback(_)
+        | Kind::Text(_)
         | Kind::Fusion(_) => false,
     };
     if is_listed && request.score_threshold.is_some() {
         return refused(INVALID_VALUE, "score_threshold", "points that are listed have no score to compare");
     }
     let is_scored = match request.kind {
-        Kind::ById | Kind::OrderBy(_) | Kind::Sample { .. } | Kind::Fusion(_) => false,
+        Kind::ById | Kind::OrderBy(_) | Kind::Sample { .. } | Kind::Text(_) | Kind::Fusion(_) => false,
         Kind::Nearest(_)
         | Kind::Recommend { .. }
         | Kind::Discover { .. }
@@ -301,6 +321,7 @@ fn consistent(
         Kind::ById
         | Kind::OrderBy(_)
         | Kind::Sample { .. }
+        | Kind::Text(_)
         | Kind::Fusion(_)
         | Kind::Discover { .. }
         | Kind::Context(_) => false,

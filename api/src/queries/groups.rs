@@ -137,7 +137,7 @@ fn groups(task: &Task, body: Value, form: Form) -> Result<GroupsReply, Problem> 
     let reply = |Group { key, hits }| {
         let looked_up = looked_up.as_ref().map(|(other, selection)| point(other, &key, selection));
         Ok(GroupReply {
-            hits: reply::hits(snapshot, &hits, None, &asked.selection)?,
+            hits: reply::hits(snapshot, &hits, None, &asked)?,
             lookup: looked_up.transpose()?.flatten(),
             id: GroupKeyReply(key),
         })

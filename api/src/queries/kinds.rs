@@ -6,6 +6,7 @@ use dehub_query::{Feedback, Fusion, Kind, LIMIT_MAX, Normalization, Pair, RRF_K_
 use serde_json::Value;
 
 use super::lookup::Lookup;
+use super::words::{self, Beside};
 use crate::decode::{self, Fields, Place};
 use crate::errors::{BATCH_TOO_LARGE, INVALID_VALUE};
 use crate::problem::Problem;
@@ -19,6 +20,14 @@ const EXAMPLES_MAX: usize = 1024;
 pub(crate) struct Examples {
     pub(crate) query: String,
     pub(crate) examples: Vec<String>,
+    /// Words that are to be found too.
+    pub(crate) beside: Option<Beside>,
+}
+
+impl Examples {
+    pub(crate) fn of(query: Place<'_>, examples: Vec<String>) -> Examples {
+        Examples { query: query.to_string(), examples, beside: None }
+    }
 }
 
 /// What to rank by, and where it is.
@@ -35,10 +44,10 @@ pub(crate) fn query(value: Value, place: Place<'_>, lookup: Option<&Lookup>) -> 
 }
 
 fn object(value: Value, place: Place<'_>, lookup: Option<&Lookup>) -> Result<Ranked, Problem> {
-    const WANTED: &str = "the field `nearest`, `recommend`, `discover`, `context`, `feedback`, `fusion`, `rrf`, \
-                          `convex`, `order_by` or `sample`";
+    const WANTED: &str = "the field `nearest`, `recommend`, `discover`, `context`, `feedback`, `text`, `hybrid`, \
+                          `fusion`, `rrf`, `convex`, `order_by` or `sample`";
     let mut fields = Fields::new(value, place)?;
-    let plain = |kind| (kind, Examples { query: place.to_string(), examples: Vec::new() });
+    let plain = |kind| (kind, Examples::of(place, Vec::new()));
     let in_object = |read: fn(&mut Fields<'_>, Place<'_>, Option<&Lookup>) -> Result<Ranked, Problem>| {
         move |value, place: Place<'_>| {
             let mut fields = Fields::new(value, place)?;
@@ -56,12 +65,21 @@ fn object(value: Value, place: Place<'_>, lookup: Option<&Lookup>) -> Result<Ran
         "context",
         fields.optional("context", |value, place| {
             let (pairs, examples) = pairs(value, place, lookup)?;
-            Ok((Kind::Context(pairs), Examples { query: place.to_string(), examples }))
+            Ok((Kind::Context(pairs), Examples::of(place, examples)))
         })?,
     );
     add("feedback", fields.optional("feedback", in_object(feedback))?);
+    add("hybrid", fields.optional("hybrid", in_object(words::hybrid))?);
+    if fields.has("text") {
+        add("text", Some(words::text(&mut fields, place)?));
+    }
     add("fusion", fields.optional("fusion", fusion)?.map(|fusion| plain(Kind::Fusion(fusion))));
-    add("rrf", fields.optional("rrf", rrf)?.map(|fusion| plain(Kind::Fusion(fusion))));
+    add(
+        "rrf",
+        fields
+            .optional("rrf", |value, place| rrf(value, place, RRF_K_DEFAULT))?
+            .map(|fusion| plain(Kind::Fusion(fusion))),
+    );
     add("convex", fields.optional("convex", convex)?.map(|fusion| plain(Kind::Fusion(fusion))));
     add("order_by", fields.optional("order_by", order_by)?.map(|order| plain(Kind::OrderBy(order))));
     add("sample", fields.optional("sample", sample)?.map(|seed| plain(Kind::Sample { seed })));
@@ -81,13 +99,19 @@ fn object(value: Value, place: Place<'_>, lookup: Option<&Lookup>) -> Result<Ran
 }
 
 fn nearest(value: Value, place: Place<'_>, lookup: Option<&Lookup>) -> Result<Ranked, Problem> {
+    if value.get("text").is_some() {
+        // A text stands for a vector only where that is one of words.
+        let mut fields = Fields::new(value, place)?;
+        let ranked = words::text(&mut fields, place)?;
+        fields.finish()?;
+        return Ok(ranked);
+    }
     let source = example(value, place, lookup)?;
-    let pointer = place.to_string();
-    Ok((Kind::Nearest(source), Examples { query: pointer.clone(), examples: vec![pointer] }))
+    Ok((Kind::Nearest(source), Examples::of(place, vec![place.to_string()])))
 }
 
 /// A vector or an id; the id of a point of another collection stands for its vector.
-fn example(value: Value, place: Place<'_>, lookup: Option<&Lookup>) -> Result<Source, Problem> {
+pub(crate) fn example(value: Value, place: Place<'_>, lookup: Option<&Lookup>) -> Result<Source, Problem> {
     match value {
         Value::Array(_) => decode::vector(value, place).map(Source::Vector),
         Value::Number(_) | Value::String(_) => {
@@ -114,8 +138,7 @@ pub(crate) fn search_vector(value: Value, place: Place<'_>) -> Result<(Option<St
 
 fn nearest_vector(value: Value, place: Place<'_>) -> Result<Ranked, Problem> {
     let source = Source::Vector(decode::vector(value, place)?);
-    let pointer = place.to_string();
-    Ok((Kind::Nearest(source), Examples { query: pointer.clone(), examples: vec![pointer] }))
+    Ok((Kind::Nearest(source), Examples::of(place, vec![place.to_string()])))
 }
 
 /// Reads `positive`, `negative` and `strategy`.
@@ -146,7 +169,7 @@ pub(crate) fn recommend(
             found => Err(decode::out_of_range(place, found, "average_vector, best_score or sum_scores")),
         })?;
     let kind = Kind::Recommend { positive, negative, strategy: strategy.unwrap_or_default() };
-    Ok((kind, Examples { query: place.to_string(), examples: pointers }))
+    Ok((kind, Examples::of(place, pointers)))
 }
 
 /// Reads `target` and `context`; without a target the context alone ranks.
@@ -159,14 +182,13 @@ pub(crate) fn discover(
         fields.optional("target", |value, place| Ok((example(value, place, lookup)?, place.to_string())))?;
     let context = fields.optional("context", |value, place| pairs(value, place, lookup))?;
     let (context, mut pointers) = context.unwrap_or_default();
-    let query = place.to_string();
     match target {
         Some((target, pointer)) => {
             pointers.insert(0, pointer);
-            Ok((Kind::Discover { target, context }, Examples { query, examples: pointers }))
+            Ok((Kind::Discover { target, context }, Examples::of(place, pointers)))
         }
         None if context.is_empty() => Err(fields.missing("the field `target` or `context`")),
-        None => Ok((Kind::Context(context), Examples { query, examples: pointers })),
+        None => Ok((Kind::Context(context), Examples::of(place, pointers))),
     }
 }
 
@@ -228,7 +250,7 @@ fn feedback(fields: &mut Fields<'_>, place: Place<'_>, lookup: Option<&Lookup>) 
         ..default
     };
     let examples = vec![place.field("nearest").to_string()];
-    Ok((Kind::Feedback(feedback), Examples { query: place.to_string(), examples }))
+    Ok((Kind::Feedback(feedback), Examples::of(place, examples)))
 }
 
 fn fusion(value: Value, place: Place<'_>) -> Result<Fusion, Problem> {
@@ -239,7 +261,8 @@ fn fusion(value: Value, place: Place<'_>) -> Result<Fusion, Problem> {
     }
 }
 
-fn rrf(value: Value, place: Place<'_>) -> Result<Fusion, Problem> {
+/// Reads `k` and `weights`.
+pub(crate) fn rrf(value: Value, place: Place<'_>, k_default: u32) -> Result<Fusion, Problem> {
     let mut fields = Fields::new(value, place)?;
     let k = fields.optional("k", |value, place| {
         let found = decode::count(value, place)?;
@@ -248,26 +271,19 @@ fn rrf(value: Value, place: Place<'_>) -> Result<Fusion, Problem> {
     })?;
     let weights = weights(&mut fields)?;
     fields.finish()?;
-    Ok(Fusion::Rrf { k: k.unwrap_or(RRF_K_DEFAULT), weights })
+    Ok(Fusion::Rrf { k: k.unwrap_or(k_default), weights })
 }
 
-fn convex(value: Value, place: Place<'_>) -> Result<Fusion, Problem> {
+pub(crate) fn convex(value: Value, place: Place<'_>) -> Result<Fusion, Problem> {
     let mut fields = Fields::new(value, place)?;
     let normalization = fields.optional("normalization", |value, place| {
         let found = decode::string(value, place)?;
-        normalization(&found).ok_or_else(|| decode::out_of_range(place, found, "minmax or distribution"))
+        Normalization::named(&found)
+            .ok_or_else(|| decode::out_of_range(place, found, "minmax or distribution"))
     })?;
     let weights = weights(&mut fields)?;
     fields.finish()?;
     Ok(Fusion::Convex { normalization: normalization.unwrap_or_default(), weights })
-}
-
-fn normalization(name: &str) -> Option<Normalization> {
-    match name {
-        "minmax" => Some(Normalization::MinMax),
-        "distribution" => Some(Normalization::Distribution),
-        _ => None,
-    }
 }
 
 fn weights(fields: &mut Fields<'_>) -> Result<Option<Vec<f32>>, Problem> {

@@ -2,10 +2,13 @@
 
 pub(crate) mod body;
 pub(crate) mod groups;
+pub(crate) mod highlights;
 mod kinds;
 mod lookup;
 pub(crate) mod matrix;
+mod parts;
 pub(crate) mod reply;
+mod words;
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -109,12 +112,15 @@ fn form(task: &Task, all: &[Asked]) -> Result<Media, Problem> {
             format!("`{place}`: an answer as an Arrow stream has no {what}, ask for application/json");
         Err(Problem::new(NOT_SUPPORTED, detail).at(place))
     };
-    for Asked { places, selection, explain, .. } in all.iter().filter(|_| form == Media::Arrow) {
+    for Asked { places, selection, explain, highlight, .. } in all.iter().filter(|_| form == Media::Arrow) {
         if selection.has_vectors() {
             return refused(&format!("{}/with_vector", places.base), "vectors");
         }
         if *explain {
             return refused(&format!("{}/hubness/explain", places.base), "explanations");
+        }
+        if highlight.is_some() {
+            return refused(&format!("{}/highlight", places.base), "highlights");
         }
     }
     Ok(form)
@@ -239,19 +245,30 @@ fn answer(
     asked: &Asked,
     answered: &Answered,
 ) -> Result<Answer, Problem> {
-    let explained = asked.explain.then(|| explanation(snapshot, scope, asked, answered)).transpose()?;
-    let ranks = explained.as_ref().map(|explained| explained.raw_ranks.as_slice());
-    let points = reply::hits(snapshot, &answered.hits, ranks, &asked.selection)?;
-    Ok(Answer { points, found_by: FoundBy::new(answered), explain: explained })
+    let found_by = FoundBy::new(answered);
+    if !asked.explain {
+        let points = reply::hits(snapshot, &answered.hits, None, asked)?;
+        return Ok(Answer { points, found_by, explain: None });
+    }
+    let has_parts = answered.fused.is_some() || matches!(asked.request.kind, Kind::Text(_));
+    if has_parts {
+        let mut points = reply::hits(snapshot, &answered.hits, None, asked)?;
+        let explain = parts::tell(snapshot, scope, asked, answered, &mut points)?;
+        return Ok(Answer { points, found_by, explain: Some(explain) });
+    }
+    let explained = explanation(snapshot, scope, asked, answered)?;
+    let points = reply::hits(snapshot, &answered.hits, Some(&explained.raw_ranks), asked)?;
+    Ok(Answer { points, found_by, explain: Some(explained) })
 }
 
 /// How an answer came about.
 fn explanation(
     snapshot: &Arc<Snapshot>,
     scope: &Scope,
-    Asked { places, request, selection, .. }: &Asked,
+    asked: &Asked,
     answered: &Answered,
 ) -> Result<ExplainReply, Problem> {
+    let Asked { places, request, .. } = asked;
     let explained = explain_request(snapshot, scope, request);
     let (Explanation { raw_ranks, boosts, staleness, .. }, raw) =
         explained.map_err(|error| errors::request(&error, places))?;
@@ -263,9 +280,10 @@ fn explanation(
     Ok(ExplainReply {
         boosts: if priors.is_empty() { Vec::new() } else { boosts.collect() },
         plan: answered.plan.as_ref().map(ToString::to_string).unwrap_or_default(),
-        raw: reply::hits(snapshot, &raw, None, selection)?,
+        raw: reply::hits(snapshot, &raw, None, asked)?,
         // What passes the threshold is a prefix, as scores fall or distances rise; so ranks line up with hits.
         raw_ranks: raw_ranks.into_iter().skip(skipped).take(shown).collect(),
+        sources: Vec::new(),
         staleness: staleness.map(|staleness| StalenessReply::new(&staleness, skipped, shown)),
     })
 }
@@ -305,7 +323,7 @@ fn learn_of(task: &Task, watched: &Watched, snapshot: &Snapshot, served: &[(&Req
         });
         watched.count(snapshot, correction, &rows);
     }
-    let vectors = served.iter().map(|(request, _)| *request).filter(|it| it.offset == 0).filter_map(vector);
+    let vectors = served.iter().map(|(request, _)| *request).filter(|it| it.offset == 0).flat_map(vectors);
     task.edge().live().offer(watched, snapshot, task.client, vectors);
 }
 
@@ -320,17 +338,19 @@ fn is_counted(request: &Request) -> bool {
         | Kind::Discover { .. }
         | Kind::Context(_)
         | Kind::Feedback(_)
+        | Kind::Text(_)
         | Kind::Fusion(_) => false,
     };
     let Settings { filter, priors, .. } = &request.settings;
     is_query && request.offset == 0 && filter.is_none() && priors.is_empty() && request.prefetch.is_empty()
 }
 
-/// The vector of a query by one.
-fn vector(request: &Request) -> Option<&[f32]> {
+/// The vectors of a query: its own, or if it fuses others theirs.
+fn vectors(request: &Request) -> Vec<&[f32]> {
     match &request.kind {
         Kind::Nearest(Source::Vector(vector))
-        | Kind::Feedback(Feedback { source: Source::Vector(vector), .. }) => Some(vector),
+        | Kind::Feedback(Feedback { source: Source::Vector(vector), .. }) => vec![vector],
+        Kind::Fusion(_) => request.prefetch.iter().flat_map(vectors).collect(),
         Kind::Nearest(_)
         | Kind::Feedback(_)
         | Kind::ById
@@ -339,7 +359,7 @@ fn vector(request: &Request) -> Option<&[f32]> {
         | Kind::Recommend { .. }
         | Kind::Discover { .. }
         | Kind::Context(_)
-        | Kind::Fusion(_) => None,
+        | Kind::Text(_) => Vec::new(),
     }
 }
 

@@ -3,11 +3,13 @@
 use std::collections::BTreeMap;
 
 use dehub_index::{Point, Snapshot};
-use dehub_query::{Answered, Bound, Found, Hit, Plan, Staleness};
+use dehub_query::{Answered, Bound, FieldScore, Found, FusedSource, Hit, Part, Plan, Staleness};
 use dehub_vector::PointId;
 use serde::Serialize;
 use utoipa::ToSchema;
 
+use super::body::Asked;
+use super::highlights::{HighlightReply, Highlighting};
 use crate::bodies::searches::{self, HitRow};
 use crate::call::Answer as Reply;
 use crate::errors;
@@ -15,7 +17,7 @@ use crate::observe::encoding;
 use crate::openapi::Id;
 use crate::problem::Problem;
 use crate::scroll::OrderValueReply;
-use crate::selectors::{Parts, Selection};
+use crate::selectors::Parts;
 
 /// The answer to one request.
 #[derive(Serialize, ToSchema)]
@@ -64,8 +66,52 @@ pub(crate) struct HitReply {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<f64>)]
     order_value: Option<OrderValueReply>,
+    /// What each source of a fusion gave it, when an explanation was asked for.
+    #[serde(rename = "parts", skip_serializing_if = "Option::is_none")]
+    of_sources: Option<Vec<PartReply>>,
+    /// What each field of texts gave it, when an explanation was asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    fields: Option<BTreeMap<String, f32>>,
+    /// The parts of its texts with words that were looked for, if these were asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    highlights: Option<Vec<HighlightReply>>,
     #[serde(flatten)]
     parts: Parts,
+}
+
+/// What one source of a fusion gave a point.
+#[derive(Serialize, ToSchema)]
+#[schema(as = FusionPart)]
+pub(crate) struct PartReply {
+    /// The number of the source, from 0.
+    source: usize,
+    kind: &'static str,
+    /// The point's place there, from 1.
+    rank: usize,
+    /// Its score there; larger is better, but for distances.
+    score: f32,
+    /// What normalising made of the score; `null` if ranks are fused.
+    normalized: Option<f64>,
+    weight: f64,
+    /// What it adds to the score of the point.
+    contribution: f64,
+    /// For a source of words, what each field of texts gave the point.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    fields: Option<BTreeMap<String, f32>>,
+}
+
+/// One of the rankings that were fused.
+#[derive(Serialize, ToSchema)]
+#[schema(as = FusionSource)]
+pub(crate) struct SourceReply {
+    kind: &'static str,
+    /// The name of the vector it was searched by.
+    using: Option<String>,
+    /// `name@version`, or `null` for a ranking without a correction.
+    correction: Option<String>,
+    /// Whether its scores are distances: smaller is better.
+    distance: bool,
+    weight: f64,
 }
 
 /// The correction an answer is ranked by.
@@ -127,6 +173,9 @@ pub(crate) struct ExplainReply {
     /// For each hit, what each prior of the query added to its score.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(crate) boosts: Vec<BTreeMap<String, f32>>,
+    /// The rankings that were fused.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(crate) sources: Vec<SourceReply>,
     /// For a correction that is behind its banks.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) staleness: Option<StalenessReply>,
@@ -178,16 +227,53 @@ impl FoundBy {
     }
 }
 
+/// What each field of texts gave a point.
+pub(crate) fn by_field(scores: &[FieldScore]) -> BTreeMap<String, f32> {
+    let mut fields = BTreeMap::new();
+    scores.iter().for_each(|part| *fields.entry(part.field.clone()).or_default() += part.score);
+    fields
+}
+
+impl HitReply {
+    pub(crate) fn tell_fields(&mut self, scores: &[FieldScore]) {
+        self.fields = Some(by_field(scores));
+    }
+
+    pub(crate) fn tell_parts(&mut self, parts: Vec<PartReply>) {
+        self.of_sources = Some(parts);
+    }
+}
+
+impl PartReply {
+    pub(crate) fn new(part: &Part, source: &FusedSource, fields: Option<BTreeMap<String, f32>>) -> PartReply {
+        let Part { source: number, rank, score, normalized, contribution } = *part;
+        let FusedSource { kind, weight, .. } = *source;
+        PartReply { source: number, kind, rank, score, normalized, weight, contribution, fields }
+    }
+}
+
+impl SourceReply {
+    pub(crate) fn new(source: &FusedSource) -> SourceReply {
+        let FusedSource { kind, using, correction, is_distance, weight } = source.clone();
+        SourceReply { kind, using, correction, distance: is_distance, weight }
+    }
+}
+
 /// Hits with the parts that are asked for, and their ranks in the raw ranking if these are known.
 pub(crate) fn hits(
     snapshot: &Snapshot,
     hits: &[Found],
     ranks: Option<&[u32]>,
-    selection: &Selection,
+    asked: &Asked,
 ) -> Result<Vec<HitReply>, Problem> {
+    let Asked { places, request, selection, highlight, .. } = asked;
+    let words = |it: &Highlighting| Ok::<_, Problem>((it.clone(), it.words(request, &places.base)?));
+    let highlight = highlight.as_ref().map(words).transpose()?;
     let rows: Vec<u32> = hits.iter().map(|hit| hit.row).collect();
     let points = snapshot.points(&rows).map_err(|error| errors::read(&error))?;
     let reply = |(place, (mut point, found)): (usize, (Point, &Found))| {
+        let highlights = highlight.as_ref().map(|(how, words)| how.of(snapshot, words, &point, &places.base));
+        let highlights = highlights.transpose()?;
         let parts = selection.parts(snapshot, found.row, &mut point)?;
         let Found { score, hit, order_value, .. } = *found;
         Ok(HitReply {
@@ -200,6 +286,9 @@ pub(crate) fn hits(
             boost: hit.and_then(|hit| hit.boost),
             rank_raw: ranks.and_then(|ranks| ranks.get(place).copied()),
             order_value: order_value.map(OrderValueReply::new),
+            of_sources: None,
+            fields: None,
+            highlights,
             parts,
         })
     };

@@ -26,3 +26,4 @@ mod refusals;
 mod security;
 mod snapshots;
 mod tls;
+mod words;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use dehub_index::Snapshot;
 
 use super::execute::{Fault, space};
-use super::{Kind, Request, Strategy};
+use super::{Kind, Request, Strategy, texts};
 use crate::QueryError;
 
 impl Request {
@@ -15,6 +15,9 @@ impl Request {
             self.settings.check(&*space(base, self.using.as_deref())?)?;
         } else {
             self.settings.check(base)?;
+        }
+        if let Kind::Text(words) = &self.kind {
+            texts::check(base, words, &self.settings)?;
         }
         self.kind.check(self.prefetch.len())?;
         for (place, prefetch) in self.prefetch.iter().enumerate() {
@@ -28,7 +31,7 @@ impl Kind {
     /// Whether it is about vectors.
     fn compares(&self) -> bool {
         match self {
-            Kind::ById | Kind::OrderBy(_) | Kind::Sample { .. } | Kind::Fusion(_) => false,
+            Kind::ById | Kind::OrderBy(_) | Kind::Sample { .. } | Kind::Text(_) | Kind::Fusion(_) => false,
             Kind::Nearest(_)
             | Kind::Recommend { .. }
             | Kind::Discover { .. }
@@ -55,7 +58,8 @@ impl Kind {
             | Kind::Nearest(_)
             | Kind::Recommend { .. }
             | Kind::Discover { .. }
-            | Kind::Context(_) => Ok(()),
+            | Kind::Context(_)
+            | Kind::Text(_) => Ok(()),
         }
     }
 }

@@ -49,7 +49,9 @@ impl Kind {
     /// first; the target first, then the pairs.
     pub fn examples(&self) -> Vec<&Source> {
         match self {
-            Kind::ById | Kind::OrderBy(_) | Kind::Sample { .. } | Kind::Fusion(_) => Vec::new(),
+            Kind::ById | Kind::OrderBy(_) | Kind::Sample { .. } | Kind::Text(_) | Kind::Fusion(_) => {
+                Vec::new()
+            }
             Kind::Nearest(source) | Kind::Feedback(Feedback { source, .. }) => vec![source],
             Kind::Recommend { positive, negative, .. } => positive.iter().chain(negative).collect(),
             Kind::Discover { target, context } => {
@@ -80,6 +82,7 @@ impl Kind {
             | Kind::Sample { .. }
             | Kind::Nearest(_)
             | Kind::Feedback(_)
+            | Kind::Text(_)
             | Kind::Fusion(_) => tally.sum = core,
         }
     }
@@ -95,6 +98,7 @@ impl Kind {
             | Kind::Recommend { .. }
             | Kind::Discover { .. }
             | Kind::Feedback(_)
+            | Kind::Text(_)
             | Kind::Fusion(_) => f64::from(i8::from(like > unlike) - i8::from(like < unlike)),
         }
     }
@@ -115,6 +119,7 @@ impl Kind {
             | Kind::Discover { .. }
             | Kind::Context(_)
             | Kind::Feedback(_)
+            | Kind::Text(_)
             | Kind::Fusion(_) => sum,
         }
     }

@@ -7,7 +7,7 @@ use dehub_index::{Scope, Snapshot};
 
 use super::examples::{average, rank};
 use super::serve::{is_distance, serve};
-use super::{Found, Fused, Kind, Request, Strategy, listing};
+use super::{Found, Fused, Kind, Request, Strategy, listing, texts};
 use crate::execute::{Response, run_unlimited};
 use crate::explain::{Explanation, explain_within};
 use crate::plan::Plan;
@@ -205,6 +205,7 @@ impl Request {
             | Kind::Discover { .. }
             | Kind::Context(_)
             | Kind::Feedback(_)
+            | Kind::Text(_)
             | Kind::Fusion(_) => false,
         };
         is_nearest && self.prefetch.is_empty() && self.using.is_none() && self.left_out.is_empty()
@@ -224,6 +225,7 @@ impl Request {
             | Kind::Discover { .. }
             | Kind::Context(_)
             | Kind::Feedback(_)
+            | Kind::Text(_)
             | Kind::Fusion(_) => None,
         }
     }
@@ -242,6 +244,7 @@ impl Request {
             | Kind::Recommend { .. }
             | Kind::Discover { .. }
             | Kind::Context(_)
+            | Kind::Text(_)
             | Kind::Fusion(_) => return Ok(None),
         };
         let settings = Settings { limit: Some(self.end()), filter: None, ..self.settings.clone() };
@@ -258,13 +261,16 @@ impl Request {
         }
         let (scope, lists) = self.prefetched(base, scope)?;
         let is_exact = lists.iter().all(|list| list.is_exact);
+        let sequence = lists.iter().map(|list| list.sequence).min().unwrap_or_else(|| base.sequence());
         if let Kind::Fusion(fusion) = &self.kind {
             let fused = Fused::new(fusion, &self.prefetch, &lists);
             let hits = best_of(&fused, &lists, self.end());
-            return Ok(self.cut(Answered { is_exact, fused: Some(fused), ..Answered::listed(base, hits) }));
+            let fused = Some(fused);
+            return Ok(self.cut(Answered { is_exact, fused, sequence, ..Answered::listed(base, hits) }));
         }
         let answered = self.ranked(base, &scope.only(rows_of(&lists)))?;
-        Ok(Answered { is_exact: is_exact && answered.is_exact, ..answered })
+        let (is_exact, sequence) = (is_exact && answered.is_exact, sequence.min(answered.sequence));
+        Ok(Answered { is_exact, sequence, ..answered })
     }
 
     /// The points its filter allows but for the examples, and what its prefetches find among them.
@@ -304,6 +310,7 @@ impl Request {
             Kind::ById => listing::by_id(base, scope, end)?,
             Kind::OrderBy(order) => listing::by_value(base, scope, order, end)?,
             Kind::Sample { seed } => listing::at_random(scope, *seed, end),
+            Kind::Text(words) => return Ok(self.cut(texts::by_words(base, scope, words, end)?)),
             Kind::Nearest(_)
             | Kind::Recommend { .. }
             | Kind::Discover { .. }
@@ -344,7 +351,8 @@ impl Request {
             | Kind::Recommend { .. }
             | Kind::Discover { .. }
             | Kind::Context(_)
-            | Kind::Feedback(_) => {
+            | Kind::Feedback(_)
+            | Kind::Text(_) => {
                 if is_distance {
                     score < threshold
                 } else {

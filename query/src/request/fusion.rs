@@ -1,6 +1,7 @@
 //! Fusion: one ranking out of several.
 
 use std::collections::HashMap;
+use std::fmt;
 
 use crate::QueryError;
 
@@ -134,7 +135,30 @@ impl Fusion {
     }
 }
 
+impl fmt::Display for Fusion {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Fusion::Rrf { k, .. } => write!(f, "rrf(k={k})"),
+            Fusion::Dbsf => write!(f, "dbsf"),
+            Fusion::Convex { normalization, .. } => write!(f, "convex({})", normalization.name()),
+        }
+    }
+}
+
 impl Normalization {
+    /// Its name, as users give it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Normalization::MinMax => "minmax",
+            Normalization::Distribution => "distribution",
+        }
+    }
+
+    /// By its name.
+    pub fn named(name: &str) -> Option<Normalization> {
+        [Normalization::MinMax, Normalization::Distribution].into_iter().find(|it| it.name() == name)
+    }
+
     fn of(self, scores: &[f64]) -> Vec<f64> {
         match self {
             Normalization::MinMax => min_max(scores),

@@ -17,6 +17,7 @@ mod listing;
 mod matrix;
 mod parts;
 mod serve;
+mod texts;
 
 pub use examples::{Pair, Strategy};
 pub use execute::{Answered, RequestError, answer, explain_request};
@@ -27,7 +28,9 @@ pub use groups::{Group, GroupKey, Grouping, group};
 pub use matrix::{MatrixRow, matrix};
 pub use parts::{Fused, FusedSource, Part};
 pub use serve::{Found, serve};
+pub use texts::{FieldScore, HYBRID_DEPTH_DEFAULT, HYBRID_FUSION, HYBRID_RRF_K, field_scores};
 
+use dehub_index::TextQuery;
 use dehub_vector::PointId;
 
 use crate::OrderBy;
@@ -67,6 +70,8 @@ pub enum Kind {
     Context(Vec<Pair>),
     /// By a query and its first answers.
     Feedback(Feedback),
+    /// By the words of texts. Every score is of BM25.
+    Text(TextQuery),
     /// By the places or scores that the prefetches gave.
     Fusion(Fusion),
 }
@@ -84,6 +89,7 @@ impl Kind {
             Kind::Discover { .. } => "discover",
             Kind::Context(_) => "context",
             Kind::Feedback(_) => "feedback",
+            Kind::Text(_) => "text",
             Kind::Fusion(_) => "fusion",
         }
     }

@@ -1,6 +1,7 @@
 //! What a fused score is made of.
 
 use std::collections::HashMap;
+use std::fmt;
 
 use super::fusion::{Fusion, List};
 use super::{Answered, Request};
@@ -41,6 +42,25 @@ pub struct Part {
     pub normalized: Option<f64>,
     /// What it adds to the fused score.
     pub contribution: f64,
+}
+
+impl fmt::Display for Fused {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} of", self.fusion)?;
+        for (place, source) in self.sources.iter().enumerate() {
+            write!(f, "{} {source}", if place == 0 { "" } else { "," })?;
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Display for FusedSource {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.kind)?;
+        self.using.iter().try_for_each(|using| write!(f, " in {using}"))?;
+        self.correction.iter().try_for_each(|correction| write!(f, " by {correction}"))?;
+        if self.weight == 1.0 { Ok(()) } else { write!(f, " weighing {:.3}", self.weight) }
+    }
 }
 
 impl Fused {

@@ -112,6 +112,7 @@ impl Oracle {
             | Kind::OrderBy(_)
             | Kind::Sample { .. }
             | Kind::Nearest(_)
+            | Kind::Text(_)
             | Kind::Fusion(_)) => panic!("{other:?} is by no examples"),
         }
     }

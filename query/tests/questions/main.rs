@@ -16,6 +16,7 @@ mod random_filters;
 mod requests;
 mod scored;
 mod staleness;
+mod texts;
 mod tuning;
 mod words;
 

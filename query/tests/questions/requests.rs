@@ -120,6 +120,7 @@ fn wanted(kind: &Kind, core: &dyn Fn(&Source) -> f64) -> f64 {
         | Kind::Nearest(_)
         | Kind::Recommend { .. }
         | Kind::Feedback(_)
+        | Kind::Text(_)
         | Kind::Fusion(_)) => panic!("{other:?} is not made of several examples"),
     }
 }

@@ -11,6 +11,8 @@ use serde::{Deserialize, Serialize};
 pub(crate) enum FusionName {
     /// Reciprocal ranks: 1 / (k + rank − 1).
     Rrf,
+    /// Where scores lie within three deviations of their list's mean, added.
+    Dbsf,
     /// A convex combination of scores, each list's stretched to 0…1.
     #[default]
     Minmax,
@@ -49,6 +51,10 @@ impl FusionArgs {
         let convex = |normalization| Fusion::Convex { normalization, weights: weights.clone() };
         Ok(match self.fusion {
             FusionName::Rrf => Fusion::Rrf { k: self.fusion_k, weights },
+            FusionName::Dbsf if weights.is_some() => {
+                bail!("--weights has no meaning for dbsf, which has none")
+            }
+            FusionName::Dbsf => Fusion::Dbsf,
             FusionName::Minmax => convex(Normalization::MinMax),
             FusionName::Distribution => convex(Normalization::Distribution),
         })

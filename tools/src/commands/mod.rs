@@ -39,6 +39,7 @@ pub(crate) mod texts;
 pub(crate) mod trial;
 pub(crate) mod tune;
 pub(crate) mod verify;
+mod words;
 
 use std::sync::Arc;
 

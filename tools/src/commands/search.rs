@@ -7,14 +7,14 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, bail};
 use dehub_index::{Deadline, Point, Snapshot};
 use dehub_query::{
-    Bound, Condition, Explanation, Filter, Hit, Query, Ranking, Response, Search, Settings, Source,
-    Staleness, explain_within, run_within,
+    Answered, Bound, Condition, Explanation, Feedback, Filter, Hit, Kind, Query, Ranking, Request, Response,
+    Search, Settings, Source, Staleness, answer, explain_request, explain_within, run_within,
 };
 use dehub_vector::{Metric, PointId};
 use serde_json::{Map, Value, json};
 
-use super::{Context, Outcome};
-use crate::cli;
+use super::{Context, Outcome, words};
+use crate::cli::{self, FusionArgs};
 use crate::load;
 use crate::output::table;
 
@@ -23,28 +23,81 @@ const TEXT_CHARS_MAX: usize = 60;
 
 /// Finds the points nearest to a vector.
 pub(crate) fn run(context: &Context, command: &cli::Search) -> anyhow::Result<Outcome> {
-    let collection = context.space(&command.collection)?;
-    let snapshot = collection.snapshot();
-    let query = Query { source: source(command, snapshot.config().metric)?, settings: settings(command)? };
-    if query.settings.ranking == Ranking::Raw && (command.alpha - 1.0).abs() > 0.0 {
+    let settings = settings(command)?;
+    if settings.ranking == Ranking::Raw && (command.alpha - 1.0).abs() > 0.0 {
         bail!("--alpha has no meaning without a correction to weigh");
     }
     let deadline = command.timeout.map(|limit| Deadline::after(Instant::now(), limit));
+    if let Some(words) = &command.words.text {
+        let collection = context.collection(&command.collection)?;
+        let bar = context.output.progress("indexing texts", None);
+        let refreshed = collection.refresh_text();
+        bar.finish_and_clear();
+        refreshed?;
+        let base = collection.snapshot();
+        let source = source(command, || Ok(context.space(&command.collection)?.snapshot().config().metric))?;
+        let scope = base.scope().until(deadline);
+        return words::run(context, command, (&base, &scope), words, (source, settings));
+    }
+    let snapshot = context.space(&command.collection)?.snapshot();
+    let source = source(command, || Ok(snapshot.config().metric))?;
+    let source = source.context("one of --vector, --id and --queries is needed")?;
+    let query = Query { source, settings };
     let scope = snapshot.scope().until(deadline);
+    if command.words.fusing != FusionArgs::default() {
+        bail!("--fusion, --fusion-k, --weights and --depth have no meaning without --hybrid");
+    }
+    if let Some(feedback) = command.words.feedback(&query.source) {
+        return fed_back(context, command, feedback, query.settings);
+    }
     if command.explain {
         let explanation = explain_within(&snapshot, &scope, &query)?;
         show_explanation(context, &snapshot, &explanation)?;
     } else {
         let response = run_within(&snapshot, &scope, &[query])?.swap_remove(0);
-        let points = points(&snapshot, &response.hits)?;
-        context.output.result(&to_json(&response, &points), || {
-            format!("{}{}", hits_table(&response.hits, &points, None), how(&response))
-        })?;
+        show(context, &snapshot, &response)?;
     }
     Ok(Outcome::Done)
 }
 
-fn source(command: &cli::Search, metric: Metric) -> anyhow::Result<Source> {
+/// Asks with feedback from the first answers.
+fn fed_back(
+    context: &Context,
+    command: &cli::Search,
+    feedback: Feedback,
+    settings: Settings,
+) -> anyhow::Result<Outcome> {
+    let base = context.collection(&command.collection)?.snapshot();
+    let deadline = command.timeout.map(|limit| Deadline::after(Instant::now(), limit));
+    let scope = base.scope().until(deadline);
+    let using = context.using.clone();
+    let request = Request { using, ..Request::new(Kind::Feedback(feedback), settings) };
+    if command.explain {
+        let (explanation, _) = explain_request(&base, &scope, &request)?;
+        show_explanation(context, &*base.space(context.using.as_deref())?, &explanation)?;
+        return Ok(Outcome::Done);
+    }
+    let Answered { hits, plan, gate_open, sequence, .. } = answer(&base, &scope, &[request])?.swap_remove(0);
+    let hits = hits.into_iter().filter_map(|found| found.hit).collect();
+    let plan = plan.context("a query with feedback has no plan")?;
+    show(context, &base, &Response { hits, plan, gate_open, sequence })?;
+    Ok(Outcome::Done)
+}
+
+/// Shows an answer.
+fn show(context: &Context, snapshot: &Snapshot, response: &Response) -> anyhow::Result<()> {
+    let points = points(snapshot, &response.hits)?;
+    context.output.result(&to_json(response, &points), || {
+        format!("{}{}", hits_table(&response.hits, &points, None), how(response))
+    })?;
+    Ok(())
+}
+
+/// What to search for, if that is not words alone.
+fn source(
+    command: &cli::Search,
+    metric: impl FnOnce() -> anyhow::Result<Metric>,
+) -> anyhow::Result<Option<Source>> {
     match (&command.vector, &command.id, &command.queries) {
         (Some(vector), _, _) => {
             let numbers: Vec<f64> = serde_json::from_str(vector)
@@ -60,21 +113,21 @@ fn source(command: &cli::Search, metric: Metric) -> anyhow::Result<Source> {
                     )
                 }
             };
-            Ok(Source::Vector(numbers.iter().enumerate().map(narrow).collect::<anyhow::Result<_>>()?))
+            Ok(Some(Source::Vector(numbers.iter().enumerate().map(narrow).collect::<anyhow::Result<_>>()?)))
         }
-        (None, Some(id), _) => Ok(Source::Point(PointId::parse(id)?)),
+        (None, Some(id), _) => Ok(Some(Source::Point(PointId::parse(id)?))),
         (None, None, Some(file)) => {
             let mut rows = 0;
-            for batch in load::open_plain(file, metric)? {
+            for batch in load::open_plain(file, metric()?)? {
                 let batch = load::rows(file, batch?)?;
                 rows += batch.len();
                 if let Some(row) = batch.into_iter().find(|row| row.number == command.row) {
-                    return Ok(Source::Vector(row.vector));
+                    return Ok(Some(Source::Vector(row.vector)));
                 }
             }
             bail!("{}: wanted row {}, found {rows} rows, counted from 0", file.display(), command.row)
         }
-        (None, None, None) => bail!("one of --vector, --id and --queries is needed"),
+        (None, None, None) => Ok(None),
     }
 }
 
@@ -144,7 +197,7 @@ fn hit_json(hit: &Hit, point: &Point) -> Value {
 }
 
 /// The shortest decimal that stands for a 32-bit number; widening it would print digits it never had.
-fn shortest(number: f32) -> f64 {
+pub(super) fn shortest(number: f32) -> f64 {
     number.to_string().parse().unwrap_or_else(|_| f64::from(number))
 }
 

@@ -25,6 +25,7 @@ mod settings;
 mod texts;
 mod tuning;
 mod verifying;
+mod words;
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};

@@ -31,12 +31,27 @@ pub(crate) struct QueryRequest {
     with_payload: Option<WithPayload>,
     with_vector: Option<WithVector>,
     hubness: Option<HubnessParams>,
+    highlight: Option<HighlightOrNot>,
 }
 
 union! {
     /// What to rank by: a vector, the id of a stored point, or an object of one kind of query. Without a query,
     /// points come in the order of their ids.
-    Query => one::<Vector>(), one::<Id>(), one::<QueryOfKind>()
+    Query => one::<Vector>(), one::<Id>(), one::<WordsQuery>(), one::<QueryOfKind>()
+}
+
+union! {
+    /// A vector, the id of a stored point that stands for its vector, or words.
+    Nearest => one::<Vector>(), one::<Id>(), one::<WordsQuery>()
+}
+
+/// Words to find in texts, ranked by BM25.
+#[derive(ToSchema)]
+pub(crate) struct WordsQuery {
+    text: String,
+    fields: Option<TextFields>,
+    operator: Option<Operator>,
+    model: Option<TextModel>,
 }
 
 union! {
@@ -47,14 +62,112 @@ union! {
 /// A query of one kind: it has one field.
 #[derive(ToSchema)]
 pub(crate) struct QueryOfKind {
-    nearest: Option<Example>,
+    nearest: Option<Nearest>,
     recommend: Option<Recommend>,
     discover: Option<Discover>,
     context: Option<Context>,
+    feedback: Option<Feedback>,
+    hybrid: Option<Hybrid>,
     fusion: Option<FusionName>,
     rrf: Option<Rrf>,
+    convex: Option<Convex>,
     order_by: Option<OrderBy>,
     sample: Option<SampleName>,
+}
+
+/// A query that is moved towards its first answers: to `(alpha q + beta mean) / (alpha + beta)`.
+#[derive(ToSchema)]
+pub(crate) struct Feedback {
+    nearest: Example,
+    /// Answers that are taken for relevant; 3 unless given.
+    #[schema(minimum = 1, maximum = 65536)]
+    depth: Option<usize>,
+    /// How much the query counts; 1 unless given. Not both are 0.
+    #[schema(minimum = 0)]
+    alpha: Option<Number32>,
+    /// How much the answers count; 0.5 unless given.
+    #[schema(minimum = 0)]
+    beta: Option<Number32>,
+}
+
+/// Points near a vector and points with words, fused.
+#[derive(ToSchema)]
+pub(crate) struct Hybrid {
+    nearest: Example,
+    text: String,
+    fields: Option<TextFields>,
+    operator: Option<Operator>,
+    model: Option<TextModel>,
+    fusion: Option<HybridFusion>,
+    /// Points of either that are fused; unless given 100, or as many as the answer has if that is more.
+    #[schema(minimum = 1, maximum = 65536)]
+    depth: Option<usize>,
+}
+
+union! {
+    /// Fields of texts to look in, with their weights or without; all, each with the weight 1, unless given.
+    TextFields => one::<TextWeights>(), list::<String>()
+}
+
+/// Weights above 0, at most 1000.
+#[derive(ToSchema)]
+pub(crate) struct TextWeights(BTreeMap<String, Number32>);
+
+/// Whether a text has to have all words.
+#[derive(ToSchema)]
+#[schema(rename_all = "lowercase")]
+pub(crate) enum Operator {
+    Or,
+    And,
+}
+
+/// What ranks texts, by the name that clients of Qdrant give it.
+#[derive(ToSchema)]
+pub(crate) enum TextModel {
+    #[schema(rename = "qdrant/bm25")]
+    Bm25,
+}
+
+union! {
+    /// How the two are fused: `minmax` unless given. `rrf` has k = 60 here.
+    HybridFusion => one::<HybridFusionName>(), one::<HybridFusionOf>()
+}
+
+#[derive(ToSchema)]
+#[schema(rename_all = "lowercase")]
+pub(crate) enum HybridFusionName {
+    Rrf,
+    Dbsf,
+    MinMax,
+    Distribution,
+}
+
+/// A fusion with its parameters: it has one field. Weights are of the vector, then of the words.
+#[derive(ToSchema)]
+pub(crate) struct HybridFusionOf {
+    rrf: Option<Rrf>,
+    convex: Option<Convex>,
+}
+
+/// How to show words in the texts where they were found.
+#[derive(ToSchema)]
+pub(crate) struct HighlightParams {
+    /// Characters of a part; 160 unless given.
+    #[schema(minimum = 1, maximum = 10000)]
+    max_chars: Option<usize>,
+    /// The fields to show; those that the query asks unless given.
+    fields: Option<Vec<String>>,
+    /// What is written before a word, as it is; `<em>` unless given.
+    #[schema(max_length = 256)]
+    pre_tag: Option<String>,
+    /// And after it; `</em>` unless given.
+    #[schema(max_length = 256)]
+    post_tag: Option<String>,
+}
+
+union! {
+    /// Whether to show the words that were found, and how.
+    HighlightOrNot => one::<bool>(), one::<HighlightParams>()
 }
 
 /// Points like some examples, and unlike others.
@@ -113,6 +226,22 @@ pub(crate) struct Rrf {
     k: Option<u64>,
     /// A weight for each prefetch.
     weights: Option<Vec<Number32>>,
+}
+
+/// A convex combination of scores that are brought into [0, 1] first.
+#[derive(ToSchema)]
+pub(crate) struct Convex {
+    normalization: Option<NormalizationName>,
+    /// A weight from 0 for each prefetch, not all of them 0; they are divided by their sum.
+    weights: Option<Vec<Number32>>,
+}
+
+/// By the least and the largest score of a list, or by three deviations about its mean.
+#[derive(ToSchema)]
+#[schema(rename_all = "lowercase")]
+pub(crate) enum NormalizationName {
+    MinMax,
+    Distribution,
 }
 
 union! {
@@ -210,6 +339,7 @@ pub(crate) struct QueryGroups {
     hubness: Option<HubnessParams>,
     #[schema(maximum = 0)]
     offset: Option<usize>,
+    highlight: Option<HighlightOrNot>,
 }
 
 union! {

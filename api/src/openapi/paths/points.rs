@@ -95,7 +95,7 @@ fn vectors() -> Vec<Operation> {
     vec![
         put("/collections/{collection}/points/vectors", about("updateVectors", "Gives points vectors anew"))
             .timed()
-            .writes()
+            .writes_points()
             .takes::<UpdateVectors>([(
                 "named",
                 json!({ "points": [
@@ -105,7 +105,7 @@ fn vectors() -> Vec<Operation> {
             .gives(one::<WriteReply>()),
         post("/collections/{collection}/points/vectors/delete", about("deleteVectors", "Takes vectors away"))
             .timed()
-            .writes()
+            .writes_points()
             .takes::<DeleteVectors>([
                 ("by_id", json!({ "points": [1, 2], "vector": ["image"] })),
                 ("by_filter", json!({ "filter": { "must": [{ "has_id": [2] }] }, "vector": ["image"] })),
@@ -124,7 +124,7 @@ fn changes() -> Vec<Operation> {
     vec![
         put("/collections/{collection}/points", about("upsertPoints", "Writes points, or replaces them"))
             .timed()
-            .writes()
+            .writes_points()
             .takes::<Upsert>([
                 ("points", json!({ "points": [
                     {
@@ -147,7 +147,7 @@ fn changes() -> Vec<Operation> {
             .gives(one::<WriteReply>()),
         post("/collections/{collection}/points/delete", about("deletePoints", "Deletes points"))
             .timed()
-            .writes()
+            .writes_points()
             .takes::<PointsSelector>([
                 ("by_id", json!({ "points": [5] })),
                 ("by_filter", json!({ "filter": { "must": [{ "key": "genre", "match": { "value": "essay" } }] } })),
@@ -157,7 +157,7 @@ fn changes() -> Vec<Operation> {
             .gives(one::<WriteReply>()),
         post("/collections/{collection}/points/batch", about("batchUpdate", "Several writes, one after the other"))
             .timed()
-            .writes()
+            .writes_points()
             .takes::<UpdateBatch>([("several", json!({ "operations": [
                 { "upsert": { "points": [
                     { "id": 7, "vector": [0.5, 0.5, 0.1, 0.1], "payload": { "genre": "play" } },
@@ -182,7 +182,7 @@ fn payloads() -> Vec<Operation> {
             about("setPayload", "Merges a payload into those of points"),
         )
         .timed()
-        .writes()
+        .writes_points()
         .takes::<SetPayload>([
             ("by_id", json!({ "payload": { "read": true }, "points": [1, 2] })),
             ("deeper", json!({ "payload": { "born": 1819 }, "key": "author", "points": [1] })),
@@ -202,7 +202,7 @@ fn payloads() -> Vec<Operation> {
             ),
         )
         .timed()
-        .writes()
+        .writes_points()
         .takes::<OverwritePayload>([
             ("by_id", json!({ "payload": { "genre": "poem", "year": 1922 }, "points": ["three"] })),
             (
@@ -218,7 +218,7 @@ fn payloads() -> Vec<Operation> {
             about("deletePayload", "Takes fields of payloads away"),
         )
         .timed()
-        .writes()
+        .writes_points()
         .takes::<DeletePayload>([
             ("by_id", json!({ "keys": ["read"], "points": [1] })),
             ("by_filter", json!({ "keys": ["read"], "filter": { "must": [{ "has_id": [2] }] } })),
@@ -227,7 +227,7 @@ fn payloads() -> Vec<Operation> {
         .gives(one::<WriteReply>()),
         post("/collections/{collection}/points/payload/clear", about("clearPayload", "Takes payloads away"))
             .timed()
-            .writes()
+            .writes_points()
             .takes::<PointsSelector>([("by_id", json!({ "points": ["three"] }))])
             .may_refuse(&[408])
             .gives(one::<WriteReply>()),

@@ -78,7 +78,7 @@ fn queries() -> Vec<Operation> {
     ]
 }
 
-fn query_examples() -> [(&'static str, Value); 12] {
+fn query_examples() -> [(&'static str, Value); 16] {
     [
         ("a_vector", json!({ "query": [0.1, 0.2, 0.3, 0.4], "limit": 3, "with_payload": true })),
         ("a_stored_point", json!({ "query": 1, "limit": 3, "offset": 1, "with_vector": true })),
@@ -125,6 +125,33 @@ fn query_examples() -> [(&'static str, Value); 12] {
             json!({
                 "prefetch": [{ "query": 1 }, { "query": 2 }],
                 "query": { "rrf": { "k": 60, "weights": [1.0, 0.5] } },
+            }),
+        ),
+        (
+            "fused_by_scores",
+            json!({
+                "prefetch": [{ "query": 1 }, { "query": 2 }],
+                "query": { "convex": { "normalization": "distribution", "weights": [2.0, 1.0] } },
+            }),
+        ),
+        (
+            "by_feedback",
+            json!({ "query": { "feedback": { "nearest": 1, "depth": 2, "alpha": 1.0, "beta": 0.5 } } }),
+        ),
+        (
+            "by_words",
+            json!({
+                "query": { "text": "call me", "fields": { "text": 2.0, "title": 1.0 }, "operator": "and" },
+                "highlight": { "max_chars": 80, "pre_tag": "<b>", "post_tag": "</b>" },
+            }),
+        ),
+        (
+            "by_a_vector_and_words",
+            json!({
+                "query": { "hybrid": { "nearest": [0.1, 0.2, 0.3, 0.4], "text": "experience", "depth": 50,
+                    "fusion": { "convex": { "normalization": "minmax", "weights": [0.6, 0.4] } } } },
+                "hubness": { "correction": "is", "explain": true },
+                "limit": 3,
             }),
         ),
         ("by_a_field", json!({ "query": { "order_by": { "key": "year", "direction": "asc" } } })),
