@@ -3,7 +3,9 @@
 use std::sync::Arc;
 
 use dehub_index::{GeoPoint, PayloadPath, moment};
-use dehub_query::{Area, Bounds, Condition, Exact, Filter, Match, MinShould, OneOf, Slice, Test, Words};
+use dehub_query::{
+    Area, Bounds, Condition, Exact, Filter, FilterTextError, Match, MinShould, OneOf, Slice, Test, Words,
+};
 use serde_json::Value;
 
 use crate::decode::{self, Fields, Place};
@@ -28,6 +30,18 @@ const MATCHES: &str =
 pub(crate) fn filter(value: Value, place: Place<'_>) -> Result<Option<Arc<Filter>>, Problem> {
     let filter = whole(value, place)?;
     Ok((!filter.is_empty()).then(|| Arc::new(filter)))
+}
+
+/// A filter as text: in its readable form, or as JSON if it begins with `{`.
+///
+/// # Errors
+/// What is wrong with it and where, as text.
+pub fn read_filter(text: &str) -> Result<Filter, String> {
+    if !text.trim_start().starts_with('{') {
+        return text.parse().map_err(|error: FilterTextError| error.to_string());
+    }
+    let read = || whole(decode::body(text.as_bytes())?, Place::Body);
+    read().map_err(|problem: Problem| problem.detail().to_owned())
 }
 
 /// The same, also if it has no condition.

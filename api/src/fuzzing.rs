@@ -24,7 +24,7 @@ const ROOM: usize = 16 * 1024 * 1024;
 pub type Decoder = fn(&[u8]) -> Result<(), Value>;
 
 /// All decoders by name.
-pub const DECODERS: [(&str, Decoder); 22] = [
+pub const DECODERS: [(&str, Decoder); 23] = [
     ("collection", |bytes| json(bytes, |body| collections::wanted(body).map(drop))),
     ("points", |bytes| json(bytes, |body| points::inputs(body, Place::Body).map(drop))),
     ("ids", |bytes| json(bytes, |body| points::ids(body, Place::Body).map(drop))),
@@ -44,6 +44,10 @@ pub const DECODERS: [(&str, Decoder); 22] = [
     }),
     ("batch", |bytes| json(bytes, |body| queries::batch(&Nowhere, body, Form::Query).map(drop))),
     ("filter", |bytes| json(bytes, |body| filter::filter(body, Place::Body).map(drop))),
+    ("filter_text", |bytes| {
+        _ = std::str::from_utf8(bytes).map(filter::read_filter);
+        Ok(())
+    }),
     ("lines", |bytes| told(lines(bytes, |value, place| points::point(value, place).map(drop)))),
     ("query_lines", |bytes| {
         told(lines(bytes, |value, place| queries::asked(&Nowhere, value, place, Form::Query).map(drop)))

@@ -96,6 +96,7 @@ pub use ask::{AskError, TlsAnswer, ask_over_tls};
 pub use audit::AuditConfig;
 pub use backups::{BackupFault, back_up, backup_value, restore_from, restored_value, stored_value};
 pub use calibration::calibration_value;
+pub use filter::read_filter;
 pub use interrupt::when_interrupted;
 pub use keys::{Grant, Key, KeyError, Rights};
 pub use observe::SLOW_QUERY_MS;

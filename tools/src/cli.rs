@@ -16,8 +16,10 @@ use std::time::Duration;
 
 use clap::{ArgGroup, Args, Parser, Subcommand, ValueEnum};
 
+use dehub_api::read_filter;
 use dehub_backup::BackupId;
 use dehub_index::{Durability, Quantization};
+use dehub_query::Filter;
 
 pub(crate) use self::bench::{Arrivals, Bench};
 pub(crate) use self::eval::{Eval, TableForm};
@@ -531,6 +533,10 @@ pub(crate) struct Search {
     /// Scan the 8-bit codes of all points, and score so many of the best in full.
     #[arg(long, value_name = "N", conflicts_with_all = ["ef", "exact", "recall"], allow_negative_numbers = true)]
     pub candidates: Option<usize>,
+    /// Answer with points only that pass this filter, such as 'lang = "en" AND year >= 2020' (docs/filters.md), or
+    /// Qdrant's as JSON.
+    #[arg(long, value_name = "FILTER", value_parser = read_filter)]
+    pub filter: Option<Filter>,
     /// Answer with these points only: a file with one id a line, or - for standard input. Ids that no point
     /// has match nothing.
     #[arg(long, value_name = "FILE")]
@@ -695,6 +701,9 @@ pub(crate) struct Delete {
     /// Delete only this point; may be repeated. Digits mean a number.
     #[arg(long, conflicts_with = "correction")]
     pub id: Vec<String>,
+    /// Delete only the points that pass this filter, as for search.
+    #[arg(long, value_name = "FILTER", conflicts_with_all = ["correction", "id"], value_parser = read_filter)]
+    pub filter: Option<Filter>,
     /// Delete only this correction.
     #[arg(long, value_name = "NAME")]
     pub correction: Option<String>,

@@ -220,7 +220,7 @@ fn exact_value(dice: &mut Dice) -> Value {
 fn asked(dice: &mut Dice, depth: usize, in_points: bool) -> Asked {
     let at = dice.one(&PATHS);
     if depth > 0 && dice.below(2) == 0 {
-        let mut list = |dice: &mut Dice| -> Vec<Asked> {
+        let list = |dice: &mut Dice| -> Vec<Asked> {
             (0..1 + dice.below(3)).map(|_| asked(dice, depth - 1, in_points)).collect()
         };
         return match dice.below(5) {

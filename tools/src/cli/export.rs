@@ -4,6 +4,8 @@ use std::num::NonZeroUsize;
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
+use dehub_api::read_filter;
+use dehub_query::Filter;
 
 /// Write what a collection has to a file, as of one moment.
 #[derive(Debug, Args)]
@@ -18,7 +20,13 @@ pub(crate) struct Export {
 pub(crate) enum Exported {
     /// Points: ids, vectors, texts and payloads, as import reads them. What is one matrix has ids, texts and payloads
     /// in FILE.ids.jsonl, which import takes as --meta.
-    Points(ExportFile),
+    Points {
+        /// Only the points that pass this filter, as for search.
+        #[arg(long, value_name = "FILTER", value_parser = read_filter)]
+        filter: Option<Filter>,
+        #[command(flatten)]
+        file: ExportFile,
+    },
     /// What corrections make of each point: scale and bias as served, whether it is in a gate's set, and priors.
     Columns {
         /// A correction [default: all whose scores are weighted sums]; may be repeated.

@@ -158,9 +158,12 @@ fn filter(command: &cli::Search) -> anyhow::Result<Option<Arc<Filter>>> {
     }
     let read = |file: Option<&Path>| file.map(load::ids).into_iter().collect::<anyhow::Result<Vec<_>>>();
     let conditions = |lists: Vec<Vec<PointId>>| lists.into_iter().map(Condition::HasId).collect();
-    let filter =
+    let mut filter =
         Filter { must: conditions(read(only)?), must_not: conditions(read(without)?), ..Filter::default() };
-    Ok((only.is_some() || without.is_some()).then(|| Arc::new(filter)))
+    let own = command.filter.clone().map(|own| Condition::Filter(Box::new(own)));
+    let is_any = only.is_some() || without.is_some() || own.is_some();
+    filter.must.extend(own);
+    Ok(is_any.then(|| Arc::new(filter)))
 }
 
 /// Reads a number of seconds above 0.

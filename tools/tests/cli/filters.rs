@@ -47,6 +47,57 @@ fn only_some_ids_and_without_others() {
     assert!(plan.starts_with("exact scan of the 3 of 4 points that the filter allows"), "{plan}");
 }
 
+/// Four points with payloads.
+fn with_payloads() -> Dehub {
+    let dehub = Dehub::new();
+    dehub.ok(&["create", "x", "--dim", "2"]);
+    let lines = [
+        r#"{"id": 0, "vector": [1, 0], "lang": "en", "year": 2019, "tags": ["a", "b"]}"#,
+        r#"{"id": 1, "vector": [0, 1], "lang": "en", "year": 2021}"#,
+        r#"{"id": 2, "vector": [0.7, 0.7], "lang": "de", "year": 2022, "tags": []}"#,
+        r#"{"id": "x", "vector": [0.9, 0.1], "year": 2023}"#,
+    ];
+    let file = dehub.file("points.jsonl", lines.join("\n"));
+    dehub.ok(&["import", "x", &file]);
+    dehub
+}
+
+#[test]
+fn a_filter_in_words_or_as_json_chooses_what_is_found_exported_and_deleted() {
+    let dehub = with_payloads();
+    let search = |filter: &str| {
+        let mut ids = found(&dehub.json(&["search", "x", "--vector", "[0.8, 0.6]", "--filter", filter]));
+        ids.sort_by_key(Value::to_string);
+        ids
+    };
+    for (filter, ids) in [
+        ("lang = 'en' AND year >= 2020", serde_json::json!([1])),
+        ("NOT lang = \"en\"", serde_json::json!(["x", 2])),
+        ("COUNT(tags) > 0 OR id = 'x'", serde_json::json!(["x", 0])),
+        (r#"{"must": [{"key": "year", "range": {"lt": 2022}}]}"#, serde_json::json!([0, 1])),
+    ] {
+        assert_eq!(serde_json::json!(search(filter)), ids, "{filter}");
+    }
+    let hub = dehub.file("hub.txt", "1");
+    let both = ["search", "x", "--vector", "[1, 0]", "--filter", "lang = 'en'", "--without-ids", &hub];
+    assert_eq!(found(&dehub.json(&both)), [0]);
+    for (bad, says) in
+        [("lang = ", "at column 8 of the filter: wanted a value"), ("{\"must\": 5}", "/must"), ("{", "JSON")]
+    {
+        let refused = dehub.run(&["search", "x", "--vector", "[1, 0]", "--filter", bad]);
+        assert_eq!(refused.code, 2, "{bad}");
+        assert!(refused.stderr.contains(says), "{}", refused.stderr);
+    }
+    let out = dehub.path("out.jsonl");
+    let out = out.to_str().expect("UTF-8");
+    dehub.ok(&["export", "x", "points", "--filter", "year BETWEEN 2021 AND 2022", "-o", out]);
+    assert_eq!(std::fs::read_to_string(out).expect("written").lines().count(), 2);
+    let deleted = dehub.json(&["delete", "x", "--filter", "lang IS NOT EMPTY"]);
+    assert_eq!(deleted["deleted"], 3);
+    assert_eq!(search("year > 0"), ["x"]);
+    assert_eq!(dehub.json(&["delete", "x", "--filter", "year = 1"])["deleted"], 0);
+}
+
 #[test]
 fn ids_may_come_from_standard_input() {
     let dehub = small();

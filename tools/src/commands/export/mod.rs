@@ -25,7 +25,7 @@ pub(crate) fn run(context: &Context, command: &Export) -> anyhow::Result<Outcome
     let collection = context.space(&command.collection)?;
     let snapshot = collection.snapshot();
     match &command.what {
-        Exported::Points(file) => points::run(context, &snapshot, file)?,
+        Exported::Points { filter, file } => points::run(context, &snapshot, filter.as_ref(), file)?,
         Exported::Columns { correction, file } => columns(context, &snapshot, correction, file)?,
         Exported::Augmented { correction, pad, file } => {
             augmented(context, &snapshot, correction, *pad, file)?;

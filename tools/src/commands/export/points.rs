@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use dehub_format::{Column, Format, Kind, WriteOptions, Writer};
 use dehub_index::{Point, Snapshot};
+use dehub_query::Filter;
 use dehub_vector::PointId;
 use serde_json::json;
 
@@ -12,9 +13,16 @@ use super::{Context, Matrix, batches, lines, matrix_writer};
 use crate::cli::ExportFile;
 
 /// Writes ids, vectors, texts and payloads.
-pub(super) fn run(context: &Context, snapshot: &Snapshot, file: &ExportFile) -> anyhow::Result<()> {
+pub(super) fn run(
+    context: &Context,
+    snapshot: &Snapshot,
+    filter: Option<&Filter>,
+    file: &ExportFile,
+) -> anyhow::Result<()> {
     let config = snapshot.config();
-    let (rows, destination) = (snapshot.rows().collect::<Vec<u32>>(), Destination::new(context, file)?);
+    let scope = snapshot.scope();
+    let scope = filter.map_or(Ok(scope.clone()), |filter| filter.within(snapshot, &scope))?;
+    let (rows, destination) = (scope.rows().collect::<Vec<u32>>(), Destination::new(context, file)?);
     let name = snapshot.space_name().map_or("vector".to_owned(), |name| format!("vector.{name}"));
     let matrix = Matrix { name, dim: config.dim.get(), metric: config.metric };
     let of = |row: u32, line: &mut Vec<f32>| line.extend(snapshot.vector(row));
