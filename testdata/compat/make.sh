@@ -2,7 +2,7 @@
 # Makes the fixture of one storage format: testdata/compat/make.sh DEHUB FORMAT
 #
 # DEHUB is a `dehub` that writes the format. format-2 was made with commit 034e3e7, the last that wrote format 2, and
-# format-3 and format-4 with the commits that added them. A fixture is made when its format is, and never again once
+# format-3, format-4 and format-5 with the commits that added them. A fixture is made when its format is, and never again once
 # there is a later one.
 #
 # What comes out, in format-FORMAT beside this script:
@@ -70,8 +70,9 @@ do_it quarantine kept off
 do_it import kept third.jsonl
 do_it quarantine kept on 'IS(beta=2)' --rate 0.05
 do_it default kept 'DIS(beta=2,k=1)' --queries judging.jsonl --force
-do_it live kept --bank others --rate 0.25 --capacity 50 --retention 1d --per-client 5
+do_it live kept --bank lived --rate 0.25 --capacity 50 --retention 1d --per-client 5
 do_it delete kept --id 4 --id p9 --id 31
+do_it text kept --field text=english --field tags=raw,k1=0.9,b=0.4
 do_it bank kept asked deferred.jsonl --defer
 
 do_it verify kept
@@ -96,6 +97,9 @@ answer() {
         answer search kept -k 5 --ef 64 --correction "$name" --id 7
     done <names
     answer search kept -k 5 --vector '[1,1,1,1,1,1,1,1]'
+    answer text kept
+    answer search kept -k 5 --text 'text 5 é'
+    answer search kept -k 31 --text 'a' --field tags=2
 } >answers.jsonl
 
 # The points that are served: the last of each id, less the deleted ones.
@@ -112,5 +116,6 @@ jq -n -r --slurpfile points points.json --slurpfile asked asked.json --slurpfile
         "\"points\": \($gallery[0] | lines)\n},\n\"answers\": \($answers | lines)}"
     ' >"$fixture/expected.json"
 
-# Logs of what the program did, options and locks are no data.
+# Logs of what the program did, options and locks are no data; the index of texts is made again.
+find "$fixture" -type d -name 'text-*' -path '*/data/*' -prune -exec rm -r {} +
 find "$fixture" -type f \( -name 'LOG*' -o -name 'OPTIONS-*' -o -name LOCK -o -name IDENTITY \) -path '*/data/*' -delete
