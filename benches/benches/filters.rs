@@ -10,9 +10,9 @@
 
 use std::error::Error;
 
-use dehub_benches::{Bed, Random, named_folder, read_unit, thread_cpu_seconds};
+use dehub_benches::{Bed, Random, append_run, named_folder, read_unit, thread_cpu_seconds};
 use dehub_index::{Scope, Snapshot};
-use dehub_query::{Query, Ranking, Response, Search, Settings, Source, calibrate_if_due, run_within};
+use dehub_query::{Engine, Query, Ranking, Response, Search, Settings, Source, calibrate_if_due, run_within};
 use dehub_vector::{Vector, dot};
 
 const K: usize = 10;
@@ -41,19 +41,28 @@ fn main() -> Result<(), Box<dyn Error>> {
     bed.fit_as("nnn", "NNN(alpha=0.75,k=16)");
     calibrate_if_due(&bed.collection)?;
     let snapshot = bed.collection.snapshot();
+    let mut rows = Vec::new();
     pool.install(|| {
         let corrected = ["c", "gated", "csls", "nnn"].map(Ranking::corrected);
         for ranking in std::iter::once(Ranking::Raw).chain(corrected) {
-            filters(&snapshot, &queries, &ranking);
+            rows.extend(filters(&snapshot, &queries, &ranking));
         }
         gates(&snapshot, &queries);
     });
+    let columns = "points,dim,ranking,filter,share,exact_us,open_us,chosen_us,recall,engine";
+    append_run("filters.csv", columns, &rows)?;
     Ok(())
 }
 
 /// The default search within filters. `exact` scores what is allowed, `open` searches without the filter;
 /// `ratio` is the chosen search's speed by the better of the two.
-fn filters(snapshot: &Snapshot, queries: &[Vector], ranking: &Ranking) {
+fn filters(snapshot: &Snapshot, queries: &[Vector], ranking: &Ranking) -> Vec<String> {
+    let mut rows_of_run = Vec::new();
+    let label = match ranking {
+        Ranking::Corrected { correction, .. } => snapshot.correction(correction).map_or(String::new(), |found| found.info().method.to_string()),
+        Ranking::Raw | Ranking::Default | Ranking::Auto { .. } => "raw".to_owned(),
+    };
+    let (points, dim) = (snapshot.len(), snapshot.config().dim.get());
     let all = snapshot.scope();
     println!("\n{ranking:?}");
     println!(
@@ -80,8 +89,18 @@ fn filters(snapshot: &Snapshot, queries: &[Vector], ranking: &Ranking) {
                 recall(&found, &truth),
                 plan.engine
             );
+            let engine = match plan.engine {
+                Engine::Exact { .. } => "exact".to_owned(),
+                Engine::Graph { effort } => format!("graph {effort}"),
+                Engine::Codes { candidates } => format!("codes {candidates}"),
+            };
+            let found = recall(&found, &truth);
+            rows_of_run.push(format!(
+                "{points},{dim},\"{label}\",{kind},{share},{exact:.1},{open:.1},{chosen:.1},{found:.4},{engine}"
+            ));
         }
     }
+    rows_of_run
 }
 
 /// What a gate costs: DIS beside IS of the same β, whose walk it is where the gate is open, and beside raw,

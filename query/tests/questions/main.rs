@@ -4,6 +4,7 @@ mod answers;
 mod calibrations;
 mod drift;
 mod examples;
+mod filtered_recall;
 mod filters;
 mod laws;
 mod matrix;
