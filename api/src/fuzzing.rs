@@ -7,7 +7,8 @@ use std::sync::Arc;
 use actix_web::http::header::{CONTENT_ENCODING, HeaderMap, HeaderValue};
 use dehub_format::TableFormat;
 use dehub_index::{Name, Snapshot};
-use serde_json::Value;
+use dehub_query::{Filter, FilterTextError};
+use serde_json::{Value, json};
 
 use crate::bodies::{self, Inflater, LineBatch, Lines};
 use crate::decode::{self, Place};
@@ -44,10 +45,7 @@ pub const DECODERS: [(&str, Decoder); 23] = [
     }),
     ("batch", |bytes| json(bytes, |body| queries::batch(&Nowhere, body, Form::Query).map(drop))),
     ("filter", |bytes| json(bytes, |body| filter::filter(body, Place::Body).map(drop))),
-    ("filter_text", |bytes| {
-        _ = std::str::from_utf8(bytes).map(filter::read_filter);
-        Ok(())
-    }),
+    ("filter_text", filter_text),
     ("lines", |bytes| told(lines(bytes, |value, place| points::point(value, place).map(drop)))),
     ("query_lines", |bytes| {
         told(lines(bytes, |value, place| queries::asked(&Nowhere, value, place, Form::Query).map(drop)))
@@ -63,6 +61,13 @@ pub const DECODERS: [(&str, Decoder); 23] = [
     }),
     ("id_lines", |bytes| told(lines(bytes, |value, place| decode::id(value, place).map(drop)))),
 ];
+
+/// A filter in its readable form.
+fn filter_text(bytes: &[u8]) -> Result<(), Value> {
+    let read = std::str::from_utf8(bytes).map_err(|error| format!("the body: {error}"));
+    let read = read.and_then(|text| text.parse().map_err(|error: FilterTextError| error.to_string()));
+    read.map(|_: Filter| ()).map_err(|detail| json!({ "status": 400, "code": "filter", "detail": detail }))
+}
 
 /// No collection but the one that the path names.
 struct Nowhere;
@@ -213,6 +218,10 @@ mod tests {
             ),
             ("batch", text(&format!(r#"{{"searches":[{query},{query}]}}"#))),
             ("filter", text(filter)),
+            (
+                "filter_text",
+                text(r#"(lang = "en" AND b.c >= 2.5) OR NOT tags IN [1, 'b'] AND COUNT(x[]) WITHIN [1, 3)"#),
+            ),
             ("lines", text(&format!("{point}\n\n{point}\r\n"))),
             ("query_lines", text(&format!("{query}\n{query}"))),
             ("id_lines", text("1\n\"two\"\n")),

@@ -59,7 +59,9 @@ fn main() -> Result<(), Box<dyn Error>> {
 fn filters(snapshot: &Snapshot, queries: &[Vector], ranking: &Ranking) -> Vec<String> {
     let mut rows_of_run = Vec::new();
     let label = match ranking {
-        Ranking::Corrected { correction, .. } => snapshot.correction(correction).map_or(String::new(), |found| found.info().method.to_string()),
+        Ranking::Corrected { correction, .. } => {
+            snapshot.correction(correction).map_or(String::new(), |found| found.info().method.to_string())
+        }
         Ranking::Raw | Ranking::Default | Ranking::Auto { .. } => "raw".to_owned(),
     };
     let (points, dim) = (snapshot.len(), snapshot.config().dim.get());

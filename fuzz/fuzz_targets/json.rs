@@ -1,4 +1,4 @@
-//! JSON bodies of every route that has one of its own.
+//! JSON bodies of every route that has one of its own, and filters in words.
 
 #![no_main]
 
@@ -8,6 +8,7 @@ use libfuzzer_sys::fuzz_target;
 /// The decoders that the first byte chooses from.
 const NAMES: &[&str] = &[
     "collection", "points", "ids", "bank", "correction", "live", "rule", "query", "search", "batch", "filter",
+    "filter_text",
 ];
 
 fuzz_target!(|bytes: &[u8]| {

@@ -113,7 +113,7 @@ jq -n -r --slurpfile points points.json --slurpfile asked asked.json --slurpfile
         def lines: "[\n" + (map(tojson) | join(",\n")) + "\n]";
         "{\"points\": \($points[0] | lines),\n\"held\": \($held | lines),\n\"banks\": {\n" +
         "\"asked\": \($asked[0] | lines),\n\"others\": \($others[0] | lines),\n" +
-        "\"points\": \($gallery[0] | lines)\n},\n\"answers\": \($answers | lines)}"
+        "\"points\": \($gallery[0] | lines),\n\"lived\": []\n},\n\"answers\": \($answers | lines)}"
     ' >"$fixture/expected.json"
 
 # Logs of what the program did, options and locks are no data; the index of texts is made again.

@@ -224,7 +224,7 @@ fn a_description_names_the_format_and_the_versions_that_wrote_it() {
     let served = Served::start(folder.path());
     create(&served, "c");
     let version = env!("CARGO_PKG_VERSION");
-    let wanted = json!({"number": 4, "made_by": version, "written_by": version});
+    let wanted = json!({"number": 5, "made_by": version, "written_by": version});
     assert_eq!(served.get("/collections/c")["format"], wanted);
 }
 

@@ -6,8 +6,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use dehub_index::{
-    Analyzer, Catalogue, CheckKind, Collection, CollectionConfig, GraphConfig, Name, Payload, PayloadChange,
-    PointInput, TextField, TextFields, TextQuery, TextSearchError, WriteError,
+    Analyzer, Catalogue, CheckKind, Collection, CollectionConfig, Durability, GraphConfig, Name, NamedVector,
+    Payload, PayloadChange, PointInput, TextField, TextFields, TextQuery, TextSearchError, VectorsInput,
+    WriteError,
 };
 use dehub_vector::{Metric, PointId};
 use serde_json::{Value, json};
@@ -249,4 +250,57 @@ fn parts_of_texts_are_shown_with_the_words_that_were_found() {
         .map(|part| (part.field.as_str(), part.spans.iter().map(|it| &part.fragment[it.clone()]).collect()))
         .collect();
     assert_eq!(told, [("text", vec!["dogs", "running"]), ("title", vec!["Dog"])]);
+}
+
+#[test]
+fn points_with_named_vectors_or_none_are_found_by_words_from_every_space() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let config = CollectionConfig::new(2, Metric::Dot, GraphConfig::default()).expect("valid");
+    let spaces = [(name("one"), config), (name("two"), config)].into();
+    let catalogue = Catalogue::new(folder.path());
+    let made =
+        catalogue.create_with_spaces(&name("texts"), &spaces, Durability::Strict).expect("a new folder");
+    made.set_text_fields(&fields(&[("text", Analyzer::Standard)])).expect("valid");
+    let with = |id: u64, vectors: &[&str]| PointInput {
+        named: vectors.iter().map(|it| NamedVector { name: name(it), vector: vec![1.0, 0.5] }).collect(),
+        vector: Vec::new(),
+        ..point(id, Some(&format!("common p{id}")), json!({}))
+    };
+    made.upsert(&[with(0, &[]), with(1, &["one"]), with(2, &["one", "two"])]).expect("valid");
+    made.refresh_text().expect("a writable folder");
+    assert_eq!(found(&made, "common"), [0, 1, 2]);
+    let update = VectorsInput {
+        id: PointId::Number(0),
+        vector: Vec::new(),
+        named: vec![NamedVector { name: name("two"), vector: vec![0.0, 1.0] }],
+    };
+    made.update_vectors(&[update]).expect("valid");
+    assert_eq!(found(&made, "p0"), NONE, "its row is another");
+    made.refresh_text().expect("a writable folder");
+    assert_eq!(found(&made, "p0"), [0]);
+    // A space finds those that it has, by the same index.
+    let whole = made.snapshot();
+    let space = whole.space(Some("two")).expect("there is one");
+    let answer = space.search_text(&space.scope(), &TextQuery::new("common"), 10).expect("valid");
+    assert_eq!(answer.hits.len(), 2);
+    assert!(made.verify(&mut |_| {}).is_whole());
+}
+
+#[test]
+fn a_checkpoint_has_no_index_of_texts_and_what_is_opened_from_it_makes_one() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let collection = changed(folder.path());
+    collection.refresh_text().expect("a writable folder");
+    let wanted = scores(&collection, "common new3 tag1");
+    let copy = folder.path().join("copy").join("collections").join("texts");
+    fs::create_dir_all(&copy).expect("writable");
+    collection.checkpoint(&copy).expect("a checkpoint");
+    let names: Vec<String> = fs::read_dir(&copy)
+        .expect("readable")
+        .map(|entry| entry.expect("readable").file_name().to_string_lossy().into_owned())
+        .collect();
+    assert!(!names.iter().any(|name| name.starts_with("text-")), "{names:?}");
+    drop(collection);
+    let opened = open(&folder.path().join("copy"));
+    assert_eq!(scores(&opened, "common new3 tag1"), wanted);
 }

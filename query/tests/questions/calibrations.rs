@@ -131,19 +131,19 @@ fn the_cheapest_way_with_the_recall_is_chosen() {
     let exact = (("exact", 0), Some(1.0));
     let codes = (("codes", 80), Some(0.993));
     let cases = [
-        (Search::Recall { target: 0.995 }, 10, 1, walk(256, 0.997)),
+        (Search::Recall { target: 0.99 }, 10, 1, walk(256, 0.997)),
         (Search::Auto, 10, 1, walk(256, 0.997)),
-        (Search::Recall { target: 0.9 }, 10, 1, walk(64, 0.95)),
-        (Search::Recall { target: 0.8 }, 3, 1, walk(16, 0.85)),
-        (Search::Recall { target: 0.9 }, 25, 1, walk(3 * 64, 0.95)),
+        (Search::Recall { target: 0.89 }, 10, 1, walk(64, 0.95)),
+        (Search::Recall { target: 0.69 }, 3, 1, walk(16, 0.85)),
+        (Search::Recall { target: 0.89 }, 25, 1, walk(3 * 64, 0.95)),
         (Search::Recall { target: 0.999 }, 10, 1, exact),
         (Search::Recall { target: 1.0 }, 10, 1, exact),
-        (Search::Auto, 10, 100, codes),
-        (Search::Recall { target: 0.995 }, 10, 100, exact),
+        (Search::Recall { target: 0.98 }, 10, 100, codes),
+        (Search::Auto, 10, 100, exact),
         (Search::Recall { target: 0.8 }, 10, 100, codes),
         // Between 1 and 100, on the line in the logarithm: 480 µs.
-        (Search::Recall { target: 0.995 }, 10, 10, walk(256, 0.997)),
-        (Search::Recall { target: 0.995 }, 10, 20, exact),
+        (Search::Recall { target: 0.99 }, 10, 10, walk(256, 0.997)),
+        (Search::Recall { target: 0.99 }, 10, 20, exact),
         (Search::Graph { effort: 40 }, 10, 100, (("walk", 40), None)),
     ];
     for (search, limit, queries, wanted) in cases {

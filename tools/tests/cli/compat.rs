@@ -231,11 +231,11 @@ fn info_names_the_format_and_the_versions_that_wrote_it() {
     let version = env!("CARGO_PKG_VERSION");
     let opened = dehub.ok(&["info", "kept"]).stdout;
     assert!(
-        opened.contains(&format!("format      4, made by dehub 0.1.0, written by {version}")),
+        opened.contains(&format!("format      5, made by dehub 0.1.0, written by {version}")),
         "{opened}"
     );
     let info = dehub.json(&["info", "kept"]);
-    assert_eq!(info["format"], json!({"number": 4, "made_by": "0.1.0", "written_by": version}));
+    assert_eq!(info["format"], json!({"number": 5, "made_by": "0.1.0", "written_by": version}));
 }
 
 #[test]
