@@ -380,6 +380,7 @@ pub(crate) fn write(error: &WriteError, written: &Written<'_>) -> Problem {
         | WriteError::UnknownPoint { .. }
         | WriteError::TextTooLong { .. }
         | WriteError::PriorValue { .. }
+        | WriteError::Texts(_)
         | WriteError::Commit(_)
         | WriteError::GraphFile(_) => by_blame(error.blame(), error.to_string()),
         _ => by_blame(error.blame(), error.to_string()),
@@ -498,7 +499,7 @@ pub(crate) fn words(error: &TextSearchError, place: &str) -> Problem {
         }
         TextSearchError::Read(error) => read(error),
         // Its index is being made, or cannot be read: later may be better.
-        _ => new(STORAGE),
+        TextSearchError::NotReady | TextSearchError::Text(_) | _ => new(STORAGE).retry_after(RETRY_SECONDS),
     }
 }
 
