@@ -201,12 +201,7 @@ mod tests {
                     "fusion":{"convex":{"normalization":"minmax","weights":[1,2]}}}},"highlight":{"pre_tag":"<b>"}}"#,
                 ),
             ),
-            (
-                "query",
-                text(
-                    r#"{"query":{"feedback":{"nearest":1,"depth":2,"alpha":1,"beta":0.5}},"highlight":true}"#,
-                ),
-            ),
+            ("query", text(r#"{"query":{"feedback":{"nearest":1,"depth":2,"beta":0.5}},"highlight":true}"#)),
             ("search", text(r#"{"vector":[1,2,3],"limit":3}"#)),
             (
                 "recommend",

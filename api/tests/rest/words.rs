@@ -204,15 +204,20 @@ fn a_write_tells_whether_words_find_it_and_waits_for_that_if_asked() {
     assert_eq!((refused.status, &refused.body["code"]), (422, &json!("invalid_value")));
 }
 
+/// Each body is refused with a code at a pointer.
+fn check_refused(served: &Served, cases: &[(Value, &str, &str)]) {
+    for (body, code, pointer) in cases {
+        let refused = served.json("POST", "/collections/c/points/query", body);
+        assert!(matches!(refused.status, 404 | 422), "{body}: {refused:?}");
+        let told = (&refused.body["code"], &refused.body["errors"][0]["pointer"]);
+        assert_eq!(told, (&json!(code), &json!(pointer)), "{body}");
+    }
+}
+
 #[test]
 fn what_cannot_be_asked_of_words_is_refused_at_its_place() {
     let folder = tempdir().expect("a folder");
     let served = start(folder.path());
-    let hybrid = |extra: Value| {
-        let mut query = json!({"nearest": [1, 0], "text": "fox"});
-        query.as_object_mut().expect("an object").extend(extra.as_object().expect("an object").clone());
-        json!({"query": {"hybrid": query}})
-    };
     let cases = [
         (json!({"query": {"text": 7}}), "wrong_type", "/query/text"),
         (json!({"query": {"text": "fox", "operator": "xor"}}), "invalid_value", "/query/operator"),
@@ -242,10 +247,27 @@ fn what_cannot_be_asked_of_words_is_refused_at_its_place() {
             "/highlight/fields/body",
         ),
         (
-            json!({"query": {"fusion": "rrf"}, "prefetch": [{"query": [1, 0]}, {"query": {"text": "x", "fields": ["body"]}}]}),
+            json!({"query": {"fusion": "rrf"}, "prefetch": [{}, {"query": {"text": "x", "fields": ["body"]}}]}),
             "unknown_text_field",
             "/prefetch/1/query/fields/body",
         ),
+    ];
+    check_refused(&served, &cases);
+    served.did("PUT", "/collections/d", &json!({"vectors": {"size": 2, "distance": "Dot"}}));
+    let refused = served.json("POST", "/collections/d/points/query", &json!({"query": {"text": "fox"}}));
+    assert_eq!((refused.status, &refused.body["code"]), (422, &json!("no_text_fields")));
+}
+
+#[test]
+fn what_cannot_be_fused_or_fed_back_is_refused_at_its_place() {
+    let folder = tempdir().expect("a folder");
+    let served = start(folder.path());
+    let hybrid = |extra: Value| {
+        let mut query = json!({"nearest": [1, 0], "text": "fox"});
+        query.as_object_mut().expect("an object").extend(extra.as_object().expect("an object").clone());
+        json!({"query": {"hybrid": query}})
+    };
+    let cases = [
         (hybrid(json!({"depth": 0})), "invalid_limit", "/query/hybrid/depth"),
         (hybrid(json!({"fusion": "sum"})), "invalid_value", "/query/hybrid/fusion"),
         (
@@ -280,20 +302,9 @@ fn what_cannot_be_asked_of_words_is_refused_at_its_place() {
             "/query/convex/normalization",
         ),
     ];
-    for (body, code, pointer) in cases {
-        let refused = served.json("POST", "/collections/c/points/query", &body);
-        assert!(matches!(refused.status, 404 | 422), "{body}: {refused:?}");
-        assert_eq!(
-            (&refused.body["code"], &refused.body["errors"][0]["pointer"]),
-            (&json!(code), &json!(pointer)),
-            "{body}"
-        );
-    }
+    check_refused(&served, &cases);
     let beside =
         json!({"query": {"hybrid": {"nearest": [1, 0], "text": "fox"}}, "prefetch": [{"query": [1, 0]}]});
     let refused = served.json("POST", "/collections/c/points/query", &beside);
     assert_eq!((refused.status, &refused.body["errors"][0]["pointer"]), (422, &json!("/prefetch")));
-    served.did("PUT", "/collections/d", &json!({"vectors": {"size": 2, "distance": "Dot"}}));
-    let refused = served.json("POST", "/collections/d/points/query", &json!({"query": {"text": "fox"}}));
-    assert_eq!((refused.status, &refused.body["code"]), (422, &json!("no_text_fields")));
 }

@@ -39,7 +39,7 @@ fn queries() -> Vec<Operation> {
         asks::<QueryRequest>(
             "/collections/{collection}/points/query",
             ("queryPoints", "The points nearest to something"),
-            query_examples(),
+            [query_examples(), other_examples()].concat(),
             one::<Answer>(),
         )
         .gives_arrow(),
@@ -78,8 +78,8 @@ fn queries() -> Vec<Operation> {
     ]
 }
 
-fn query_examples() -> [(&'static str, Value); 16] {
-    [
+fn query_examples() -> Vec<(&'static str, Value)> {
+    vec![
         ("a_vector", json!({ "query": [0.1, 0.2, 0.3, 0.4], "limit": 3, "with_payload": true })),
         ("a_stored_point", json!({ "query": 1, "limit": 3, "offset": 1, "with_vector": true })),
         (
@@ -110,6 +110,12 @@ fn query_examples() -> [(&'static str, Value); 16] {
             "context": [{ "positive": 2, "negative": "three" }] } } }),
         ),
         ("by_context", json!({ "query": { "context": { "positive": 2, "negative": "three" } } })),
+    ]
+}
+
+/// Queries made of others, by words and by no vector.
+fn other_examples() -> Vec<(&'static str, Value)> {
+    vec![
         (
             "fused",
             json!({
