@@ -56,7 +56,7 @@ fn collections() -> Vec<Operation> {
             .writes()
             .takes::<UpdateCollection>([
                 ("durability", json!({ "durability": "relaxed" })),
-                ("text_fields", json!({ "text_fields": { "text": { "analyzer": "german" } } })),
+                ("text_fields", json!({ "text_fields": { "text": { "analyzer": "german" }, "title": {} } })),
                 ("quantization", json!({ "hnsw_config": { "quantization": "int8" } })),
                 (
                     "params",
