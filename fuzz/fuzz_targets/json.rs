@@ -7,8 +7,8 @@ use libfuzzer_sys::fuzz_target;
 
 /// The decoders that the first byte chooses from.
 const NAMES: &[&str] = &[
-    "collection", "points", "ids", "bank", "correction", "live", "rule", "query", "search", "batch", "filter",
-    "filter_text",
+    "collection", "points", "ids", "bank", "correction", "live", "rule", "query", "search", "recommend", "discover",
+    "batch", "filter", "filter_text",
 ];
 
 fuzz_target!(|bytes: &[u8]| {

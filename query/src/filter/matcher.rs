@@ -195,6 +195,9 @@ impl<'a> Node<'a> {
 }
 
 fn at_least(least: usize, nodes: &[Node<'_>], subject: Subject<'_>) -> Option<bool> {
+    if least == 0 {
+        return Some(true);
+    }
     let (mut holding, mut open) = (0, 0);
     for node in nodes {
         match node.holds(subject) {

@@ -3,6 +3,7 @@
 mod geo;
 mod matcher;
 mod parse;
+mod print;
 mod slice;
 mod test;
 

@@ -61,7 +61,8 @@ type Parsed<T> = Result<T, FilterTextError>;
 #[derive(Debug, Clone, PartialEq)]
 enum Value {
     Bool(bool),
-    Integer(i64),
+    /// As wide as ids and values together.
+    Integer(i128),
     Float(f64),
     Text(String),
 }
@@ -198,23 +199,23 @@ impl<'a> Parser<'a> {
             self.want_sign(")", "AND, OR or )")?;
             return Ok(Condition::Nested { key, filter });
         }
-        if self.function("RADIUS") {
+        if self.function("EXISTS") {
             let key = self.path()?;
-            self.comma()?;
-            let center = self.geo_point()?;
-            self.comma()?;
-            let area = Area::Circle { center, radius: self.number("a radius in metres")? };
             self.want_sign(")", ")")?;
-            return Ok(Condition::Field { key, test: Test::Geo(area) });
+            return Ok(Condition::Not(Box::new(Condition::IsEmpty(key))));
         }
-        if self.function("BOX") {
-            let key = self.path()?;
-            self.comma()?;
-            let top_left = self.geo_point()?;
-            self.comma()?;
-            let area = Area::Box { top_left, bottom_right: self.geo_point()? };
-            self.want_sign(")", ")")?;
-            return Ok(Condition::Field { key, test: Test::Geo(area) });
+        for (name, area) in [
+            ("RADIUS", Self::circle as fn(&mut Self) -> Parsed<Area>),
+            ("BOX", Self::between_corners),
+            ("POLYGON", Self::polygon),
+        ] {
+            if self.function(name) {
+                let key = self.path()?;
+                self.comma()?;
+                let test = Test::Geo(area(self)?);
+                self.want_sign(")", ")")?;
+                return Ok(Condition::Field { key, test });
+            }
         }
         if self.function("SLICE") {
             let index = self.whole("the number of a slice, from 0")?;
@@ -251,11 +252,14 @@ impl<'a> Parser<'a> {
             return Err(self.error("OF"));
         }
         self.want_sign("(", "(")?;
-        let mut conditions = vec![condition_of(self.deeper(Self::any_of)?)];
-        while self.sign(",") {
+        let mut conditions = Vec::new();
+        if !self.sign(")") {
             conditions.push(condition_of(self.deeper(Self::any_of)?));
+            while self.sign(",") {
+                conditions.push(condition_of(self.deeper(Self::any_of)?));
+            }
+            self.want_sign(")", "AND, OR, a comma or )")?;
         }
-        self.want_sign(")", "AND, OR, a comma or )")?;
         let least = usize::try_from(least).unwrap_or(usize::MAX);
         let min_should = Some(MinShould { conditions, least });
         Ok(Condition::Filter(Box::new(Filter { min_should, ..Filter::default() })))
@@ -379,17 +383,22 @@ impl<'a> Parser<'a> {
         }
         // `==` is the same.
         _ = !is_not && self.sign("=");
-        Ok((
-            is_not,
-            match self.value()? {
-                Value::Bool(flag) => Test::Match(Match::Value(Exact::Bool(flag))),
-                Value::Integer(number) => Test::Match(Match::Value(Exact::Integer(number))),
-                Value::Text(text) => Test::Match(Match::Value(Exact::Text(text.into()))),
-                Value::Float(number) => {
-                    Test::Range(Bounds { gte: Some(number), lte: Some(number), ..Bounds::default() })
-                }
+        Ok((is_not, self.equal_to()?))
+    }
+
+    /// The test of being equal to a value. Numbers that payloads have as 64 bits with a fraction are a range of one.
+    #[expect(clippy::cast_precision_loss, reason = "such numbers are compared in 64 bits, as Qdrant does")]
+    fn equal_to(&mut self) -> Parsed<Test> {
+        let only = |number| Test::Range(Bounds { gte: Some(number), lte: Some(number), ..Bounds::default() });
+        let value = self.value()?;
+        Ok(match exact(value.clone()) {
+            Some(value) => Test::Match(Match::Value(value)),
+            None => match value {
+                Value::Float(number) => only(number),
+                Value::Integer(number) => only(number as f64),
+                Value::Bool(_) | Value::Text(_) => return Err(self.error(VALUE)),
             },
-        ))
+        })
     }
 
     /// `[low, high]`, with `(` or `)` where an end is not in it, and nothing where there is none.
@@ -500,6 +509,56 @@ impl<'a> Parser<'a> {
         Ok(GeoPoint { lat, lon })
     }
 
+    /// A centre and a radius, in metres or with its unit.
+    fn circle(&mut self) -> Parsed<Area> {
+        const RADIUS: &str = "a radius from 0, in metres or with the unit m or km";
+        let center = self.geo_point()?;
+        self.comma()?;
+        self.blanks();
+        let start = self.place;
+        let radius = self.number(RADIUS)?;
+        let radius = if self.words("KM") { 1000.0 * radius } else { radius };
+        _ = self.words("M");
+        let is_length = radius >= 0.0 && radius.is_finite();
+        if is_length { Ok(Area::Circle { center, radius }) } else { Err(self.error_at(start, RADIUS)) }
+    }
+
+    /// The north-western and the south-eastern corner of a box.
+    fn between_corners(&mut self) -> Parsed<Area> {
+        let top_left = self.geo_point()?;
+        self.comma()?;
+        Ok(Area::Box { top_left, bottom_right: self.geo_point()? })
+    }
+
+    /// A ring, and rings of holes in it.
+    fn polygon(&mut self) -> Parsed<Area> {
+        let exterior = self.ring()?;
+        let mut interiors = Vec::new();
+        while self.sign(",") {
+            interiors.push(self.ring()?);
+        }
+        Ok(Area::Polygon { exterior, interiors })
+    }
+
+    /// `[(lat, lon), …]`: closed, so with its first place at its end.
+    fn ring(&mut self) -> Parsed<Vec<GeoPoint>> {
+        self.want_sign("[", "a ring in brackets: [(lat, lon), …]")?;
+        let start = self.place - 1;
+        let mut points = Vec::new();
+        loop {
+            self.want_sign("(", "a place: (lat, lon)")?;
+            points.push(self.geo_point()?);
+            self.want_sign(")", ")")?;
+            if self.sign("]") {
+                break;
+            }
+            self.want_sign(",", "a comma or ]")?;
+        }
+        let is_ring = points.len() >= 4 && points.first() == points.last();
+        let wanted = "at least 4 places, the last of which is the first";
+        if is_ring { Ok(points) } else { Err(self.error_at(start, wanted)) }
+    }
+
     #[expect(clippy::cast_precision_loss, reason = "places and radii are of 64 bits")]
     fn number(&mut self, wanted: &'static str) -> Parsed<f64> {
         self.blanks();
@@ -524,12 +583,6 @@ impl<'a> Parser<'a> {
 
     fn exact_list(&mut self) -> Parsed<Vec<Exact>> {
         let values = self.list()?;
-        let exact = |value| match value {
-            Value::Bool(flag) => Some(Exact::Bool(flag)),
-            Value::Integer(number) => Some(Exact::Integer(number)),
-            Value::Text(text) => Some(Exact::Text(text.into())),
-            Value::Float(_) => None,
-        };
         let values: Option<Vec<Exact>> = values.into_iter().map(exact).collect();
         values.ok_or_else(|| self.error("whole numbers, texts, true or false in the list before this"))
     }
@@ -550,6 +603,8 @@ impl<'a> Parser<'a> {
     }
 
     fn value(&mut self) -> Parsed<Value> {
+        const LEAST: i128 = i64::MIN as i128;
+        const MOST: i128 = u64::MAX as i128;
         if self.words("TRUE") {
             return Ok(Value::Bool(true));
         }
@@ -560,12 +615,13 @@ impl<'a> Parser<'a> {
         if self.rest().starts_with(['"', '\'']) {
             return self.quoted(VALUE).map(Value::Text);
         }
-        let end = self.rest().find(|it: char| !it.is_ascii_alphanumeric() && !"+-.".contains(it));
+        let end = self.rest().find(|it: char| !it.is_ascii_digit() && !"+-.eE".contains(it));
         let word = &self.rest()[..end.unwrap_or(self.rest().len())];
         let is_number = word.starts_with(|it: char| it.is_ascii_digit() || it == '-' || it == '.');
-        let number = match word.parse::<i64>() {
-            Ok(number) => Some(Value::Integer(number)),
-            Err(_) => word.parse::<f64>().ok().filter(|number| number.is_finite()).map(Value::Float),
+        let integer = word.parse::<i128>().ok().filter(|number| (LEAST..=MOST).contains(number));
+        let number = match integer {
+            Some(number) => Some(Value::Integer(number)),
+            None => word.parse::<f64>().ok().filter(|number| number.is_finite()).map(Value::Float),
         };
         let Some(number) = number.filter(|_| is_number) else { return Err(self.error(VALUE)) };
         self.place += word.len();
@@ -601,8 +657,8 @@ impl<'a> Parser<'a> {
 
     /// A path into payloads.
     fn path(&mut self) -> Parsed<PayloadPath> {
-        const PATH: &str = "a condition: the path of a field, NOT, (, ID, COUNT, ANY, AT LEAST, HAS VECTOR, RADIUS, BOX or \
-                            SLICE";
+        const PATH: &str = "a condition: the path of a field, NOT, (, ID, COUNT, ANY, EXISTS, AT LEAST, HAS VECTOR, \
+                            RADIUS, BOX, POLYGON or SLICE";
         self.blanks();
         let rest = self.rest();
         let mut is_quoted = false;
@@ -640,6 +696,16 @@ impl<T> Ends<T> {
             *(if *is_closed { &mut bounds.lte } else { &mut bounds.lt }) = Some(read(high)?);
         }
         Some(bounds)
+    }
+}
+
+/// A value that payloads have as such, so not a number with a fraction or beyond 64 bits with a sign.
+fn exact(value: Value) -> Option<Exact> {
+    match value {
+        Value::Bool(flag) => Some(Exact::Bool(flag)),
+        Value::Integer(number) => i64::try_from(number).ok().map(Exact::Integer),
+        Value::Text(text) => Some(Exact::Text(text.into())),
+        Value::Float(_) => None,
     }
 }
 

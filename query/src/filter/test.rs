@@ -107,6 +107,13 @@ impl FromIterator<Exact> for OneOf {
 }
 
 impl OneOf {
+    /// The values, in an order that is always the same.
+    pub(super) fn sorted(&self) -> BTreeSet<Exact> {
+        let bools = self.bools.iter().copied().map(Exact::Bool);
+        let integers = self.integers.iter().copied().map(Exact::Integer);
+        bools.chain(integers).chain(self.texts.iter().cloned().map(Exact::Text)).collect()
+    }
+
     fn has(&self, value: Scalar<'_>) -> bool {
         match value {
             Scalar::Bool(flag) => self.bools.contains(&flag),
@@ -132,6 +139,12 @@ impl Words {
     /// The words of a text.
     pub fn of(text: &str) -> Words {
         Words(words(text).collect())
+    }
+
+    /// A text with these words.
+    pub(super) fn text(&self) -> String {
+        // İ alone has a mark in its lower case that is no letter, at which the word would end.
+        self.0.join(" ").replace("i\u{307}", "İ")
     }
 }
 

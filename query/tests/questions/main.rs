@@ -4,6 +4,7 @@ mod answers;
 mod calibrations;
 mod drift;
 mod examples;
+mod filter_texts;
 mod filtered_recall;
 mod filters;
 mod laws;

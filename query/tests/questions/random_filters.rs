@@ -19,7 +19,7 @@ use serde_json::{Map, Value, json};
 use super::name;
 
 /// Numbers from a seed (SplitMix64).
-struct Dice(u64);
+pub(crate) struct Dice(pub(crate) u64);
 
 impl Dice {
     fn roll(&mut self) -> u64 {
@@ -29,11 +29,11 @@ impl Dice {
         mixed ^ (mixed >> 31)
     }
 
-    fn below(&mut self, end: usize) -> usize {
+    pub(crate) fn below(&mut self, end: usize) -> usize {
         usize::try_from(self.roll() % end as u64).expect("small")
     }
 
-    fn one<T: Clone>(&mut self, of: &[T]) -> T {
+    pub(crate) fn one<T: Clone>(&mut self, of: &[T]) -> T {
         of[self.below(of.len())].clone()
     }
 
@@ -54,8 +54,16 @@ const MOMENTS: [&str; 6] = [
     "9999-12-31T23:59:59.999999Z",
     "2000-02-29T00:00:00Z",
 ];
-const PLACES: [(f64, f64); 7] =
-    [(0.0, 0.0), (90.0, 0.0), (-90.0, 17.0), (0.0, 180.0), (0.0, -180.0), (52.5, 13.4), (-33.9, 151.2)];
+const PLACES: [(f64, f64); 8] = [
+    (0.0, 0.0),
+    (3.0, -4.0),
+    (90.0, 0.0),
+    (-90.0, 17.0),
+    (0.0, 180.0),
+    (0.0, -180.0),
+    (52.5, 13.4),
+    (-33.9, 151.2),
+];
 
 /// A path as its steps: a key, a place, or every entry.
 #[derive(Debug, Clone)]
@@ -133,7 +141,10 @@ enum Asked {
     Ids(Vec<u64>),
     Radius(At, (f64, f64), f64),
     Box(At, (f64, f64), (f64, f64)),
+    Polygon(At, f64, f64),
     Nested(At, Box<Asked>),
+    /// What a filter has in `must`, `should` and `must_not`.
+    Mixed([Vec<Asked>; 3]),
     And(Vec<Asked>),
     Or(Vec<Asked>),
     Not(Box<Asked>),
@@ -217,26 +228,30 @@ fn exact_value(dice: &mut Dice) -> Value {
     }
 }
 
-fn asked(dice: &mut Dice, depth: usize, in_points: bool) -> Asked {
+fn asked(dice: &mut Dice, depth: usize) -> Asked {
     let at = dice.one(&PATHS);
     if depth > 0 && dice.below(2) == 0 {
         let list = |dice: &mut Dice| -> Vec<Asked> {
-            (0..1 + dice.below(3)).map(|_| asked(dice, depth - 1, in_points)).collect()
+            (0..1 + dice.below(3)).map(|_| asked(dice, depth - 1)).collect()
         };
-        return match dice.below(5) {
+        return match dice.below(6) {
+            5 => Asked::Mixed([0; 3].map(|_| {
+                let list = list(dice);
+                if dice.below(3) == 0 { Vec::new() } else { list }
+            })),
             0 => Asked::And(list(dice)),
             1 => Asked::Or(list(dice)),
             2 => {
                 let list = list(dice);
                 Asked::AtLeast(dice.below(list.len() + 2), list)
             }
-            3 => Asked::Nested(at, Box::new(asked(dice, depth - 1, false))),
-            _ => Asked::Not(Box::new(asked(dice, depth - 1, in_points))),
+            3 => Asked::Nested(at, Box::new(asked(dice, depth - 1))),
+            _ => Asked::Not(Box::new(asked(dice, depth - 1))),
         };
     }
     let word =
         |dice: &mut Dice| dice.one(&["red", "fish", "RED fish", "fish red", "éclair", "東京", "", "b c"]);
-    match dice.below(14) {
+    match dice.below(15) {
         0 | 1 => Asked::Equal(at, exact_value(dice)),
         2 => Asked::In(at, dice.some(4, exact_value)),
         3 => Asked::Except(at, dice.some(4, exact_value)),
@@ -259,6 +274,7 @@ fn asked(dice: &mut Dice, depth: usize, in_points: bool) -> Asked {
             _ => Asked::Null(at),
         },
         12 => Asked::Radius(at, dice.one(&PLACES), dice.one(&[1.0, 1e6, 1.1e7, 2.1e7])),
+        13 => Asked::Polygon(at, dice.one(&[12.0, 53.5, 90.0]), dice.one(&[0.5, 12.5])),
         _ => Asked::Box(at, dice.one(&PLACES), dice.one(&PLACES)),
     }
 }
@@ -323,10 +339,20 @@ impl Asked {
                 at,
                 Test::Geo(Area::Box { top_left: place(top_left), bottom_right: place(bottom_right) }),
             ),
+            Asked::Polygon(at, outer, inner) => {
+                let ring = |end| diamond(end).map(|it| place(&it)).to_vec();
+                field(at, Test::Geo(Area::Polygon { exterior: ring(*outer), interiors: vec![ring(*inner)] }))
+            }
             Asked::Nested(At(path, _), inside) => Condition::Nested {
                 key: path.parse().expect("a path"),
                 filter: Box::new(Filter { must: vec![inside.condition()], ..Filter::default() }),
             },
+            Asked::Mixed([must, should, must_not]) => filter(Filter {
+                must: all(must),
+                should: all(should),
+                must_not: all(must_not),
+                min_should: None,
+            }),
             Asked::And(list) => filter(Filter { must: all(list), ..Filter::default() }),
             Asked::Or(list) => filter(Filter { should: all(list), ..Filter::default() }),
             Asked::Not(one) => filter(Filter { must_not: vec![one.condition()], ..Filter::default() }),
@@ -365,6 +391,18 @@ impl Asked {
             }
             Asked::Box(At(path, _), (top, left), (bottom, right)) => {
                 format!("box({path}, {top:?}, {left:?}, {bottom:?}, {right:?})")
+            }
+            Asked::Polygon(At(path, _), outer, inner) => {
+                let ring = |end| diamond(end).map(|(lat, lon)| format!("({lat:?},{lon:?})")).join(", ");
+                format!("Polygon ({path}, [{}], [ {} ])", ring(*outer), ring(*inner))
+            }
+            Asked::Mixed([must, should, must_not]) => {
+                let should: Vec<String> =
+                    (!should.is_empty()).then(|| joined(should, " OR ")).into_iter().collect();
+                let must_not = must_not.iter().map(|one| format!("NOT ({})", one.text()));
+                let all = must.iter().map(Asked::text).chain(should).chain(must_not);
+                let all: Vec<String> = all.map(|one| format!("({one})")).collect();
+                if all.is_empty() { "AT LEAST 0 OF ()".to_owned() } else { all.join(" AND ") }
             }
             Asked::Nested(At(path, _), inside) => format!("ANY({path}: {})", inside.text()),
             Asked::And(list) => joined(list, " AND "),
@@ -415,16 +453,14 @@ impl Asked {
                 found.is_null() || found.as_array().is_some_and(|entries| entries.contains(&Value::Null))
             }),
             Asked::Ids(ids) => id.is_some_and(|id| ids.contains(&id)),
-            Asked::Radius(at, center, radius) => {
-                any(at, &|found| geo(found).is_some_and(|place| great_circle(*center, place) < *radius))
+            Asked::Radius(at, ..) | Asked::Polygon(at, ..) | Asked::Box(at, ..) => {
+                any(at, &|found| geo(found).is_some_and(|place| self.has_place(place)))
             }
-            Asked::Box(at, (top, left), (bottom, right)) => any(at, &|found| {
-                geo(found).is_some_and(|(lat, lon)| {
-                    let is_between =
-                        if left > right { lon > *left || lon < *right } else { lon > *left && lon < *right };
-                    is_between && lat < *top && lat > *bottom
-                })
-            }),
+            Asked::Mixed([must, should, must_not]) => {
+                let holds = |one: &Asked| one.holds(payload, id);
+                let is_any = should.is_empty() || should.iter().any(holds);
+                is_any && must.iter().all(holds) && !must_not.iter().any(holds)
+            }
             Asked::Nested(At(_, steps), inside) => {
                 let steps = match steps {
                     [steps @ .., Step::Each] => steps,
@@ -438,6 +474,20 @@ impl Asked {
             Asked::Not(one) => !one.holds(payload, id),
             Asked::AtLeast(least, list) => list.iter().filter(|one| one.holds(payload, id)).count() >= *least,
         }
+    }
+
+    /// Whether a place is in the area, if it is one that is asked for.
+    fn has_place(&self, (lat, lon): (f64, f64)) -> bool {
+        if let Asked::Radius(_, center, radius) = self {
+            return great_circle(*center, (lat, lon)) < *radius;
+        }
+        if let Asked::Polygon(_, outer, inner) = self {
+            let far = lat.abs() + lon.abs();
+            return far < *outer && far > *inner;
+        }
+        let Asked::Box(_, (top, left), (bottom, right)) = self else { return false };
+        let (east, west) = (lon > *left, lon < *right);
+        (if left > right { east || west } else { east && west }) && lat < *top && lat > *bottom
     }
 }
 
@@ -491,6 +541,11 @@ fn has_words(found: &[String], asked: &[String], mode: Mode) -> bool {
 
 fn geo(value: &Value) -> Option<(f64, f64)> {
     Some((value.get("lat")?.as_f64()?, value.get("lon")?.as_f64()?))
+}
+
+/// The places at which the degrees of latitude and of longitude are together so many, as a ring.
+fn diamond(end: f64) -> [(f64, f64); 5] {
+    [(end, 0.0), (0.0, end), (-end, 0.0), (0.0, -end), (end, 0.0)]
 }
 
 /// By the law of cosines of chords.
@@ -571,7 +626,7 @@ impl World {
             ids
         };
         for _ in 0..filters {
-            let asked = asked(dice, 3, true);
+            let asked = asked(dice, 3);
             let holding = self.payloads.iter().filter(|(id, payload)| asked.holds(payload, Some(**id)));
             let wanted: Vec<u64> = holding.map(|(id, _)| *id).collect();
             let tree = Filter { must: vec![asked.condition()], ..Filter::default() };
@@ -579,6 +634,11 @@ impl World {
             let text = asked.text();
             let read: Filter = text.parse().unwrap_or_else(|error| panic!("{error}"));
             assert_eq!(found(&read), wanted, "{text}");
+            // What was read prints as itself, and any other filter as one that allows the same.
+            let again: Filter = read.to_string().parse().unwrap_or_else(|error| panic!("{error}"));
+            assert_eq!(again, read, "{read}");
+            let again: Filter = tree.to_string().parse().unwrap_or_else(|error| panic!("{error}"));
+            assert_eq!(found(&again), wanted, "{tree}");
         }
     }
 }
@@ -626,6 +686,9 @@ fn text_that_is_no_filter_is_refused_where_it_goes_wrong() {
         ("COUNT(a) > -1", 11, "how many"),
         ("SLICE(3, 3)", 10, "more slices"),
         ("id IN [-1]", 10, "ids before this"),
+        ("id = 18446744073709551616", 25, "ids before this"),
+        ("RADIUS(a, 0, 0, -1 km)", 16, "a radius from 0"),
+        ("POLYGON(a, [(0, 0), (0, 1), (0, 0)])", 11, "at least 4 places"),
         ("a..b = 1", 0, "a condition"),
         ("é = 1 oder b = 2", 6, "AND, OR or the end"),
     ] {
