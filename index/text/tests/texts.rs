@@ -8,8 +8,11 @@ use dehub_text::{Analyzer, Index, Mark, Reader, TextError, TextField, TextHit, T
 use proptest::prelude::*;
 use tantivy::fieldnorm::FieldNormReader;
 
-/// Texts by row, one list a field.
-type Texts = BTreeMap<u32, Vec<(String, String)>>;
+/// The texts of a row, each with its field.
+type Own = Vec<(String, String)>;
+
+/// Texts by row.
+type Texts = BTreeMap<u32, Own>;
 
 fn fields(list: &[(&str, &str, f32, f32)]) -> BTreeMap<String, TextField> {
     let field = |&(name, analyzer, k1, b): &(&str, &str, f32, f32)| {
@@ -22,7 +25,7 @@ fn mark(sequence: u64, next_row: u32) -> Mark {
     Mark { identity: 7, sequence, next_row }
 }
 
-fn put(index: &Index, sequence: u64, changes: &[(u32, Option<&Vec<(String, String)>>)]) {
+fn put(index: &Index, sequence: u64, changes: &[(u32, Option<&Own>)]) {
     let mut writing = index.write().expect("a writable folder");
     for (row, texts) in changes {
         match texts {
@@ -113,7 +116,7 @@ fn sentence() -> impl Strategy<Value = String> {
     prop::collection::vec(prop::sample::select(&WORDS[..]), 0..12).prop_map(|words| words.join(" "))
 }
 
-fn change() -> impl Strategy<Value = (u32, Option<Vec<(String, String)>>)> {
+fn change() -> impl Strategy<Value = (u32, Option<Own>)> {
     let text = (prop::sample::select(vec!["title", "body", "unknown"]), sentence());
     let texts = prop::collection::vec(text.prop_map(|(name, text)| (name.to_owned(), text)), 0..4);
     (0_u32..30, prop::option::weighted(0.8, texts))
