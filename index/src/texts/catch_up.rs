@@ -51,9 +51,24 @@ impl Texts {
         Ok(index.read()?.rows().collect())
     }
 
-    /// Takes in all that a snapshot of the whole collection has.
+    /// Takes in all that a snapshot of the whole collection has. An index that is damaged is made anew.
     pub(super) fn catch_up(&self, snapshot: &Snapshot) -> Result<u64, TextSearchError> {
         let mut held = self.index.lock().unwrap_or_else(PoisonError::into_inner);
+        match self.catch_up_held(&mut held, snapshot) {
+            Err(TextSearchError::Text(error @ TextError::Damaged { .. })) => {
+                tracing::warn!(%error, "made anew");
+                *held = Some(Index::create(&self.folder, &self.fields)?);
+                self.catch_up_held(&mut held, snapshot)
+            }
+            outcome => outcome,
+        }
+    }
+
+    fn catch_up_held(
+        &self,
+        held: &mut Option<Index>,
+        snapshot: &Snapshot,
+    ) -> Result<u64, TextSearchError> {
         let known = self.known.load(Ordering::Acquire);
         if self.reader.load().is_some() && known >= snapshot.sequence() {
             return Ok(known);
@@ -79,13 +94,8 @@ impl Texts {
 
     fn open(&self) -> Result<Index, TextSearchError> {
         self.sweep();
-        match Index::open(&self.folder, &self.fields) {
-            Ok(Some(index)) => return Ok(index),
-            Ok(None) => {}
-            Err(error @ TextError::Damaged { .. }) => tracing::warn!(%error, "made anew"),
-            Err(error) => return Err(error.into()),
-        }
-        Ok(Index::create(&self.folder, &self.fields)?)
+        let found = Index::open(&self.folder, &self.fields)?;
+        Ok(found.map_or_else(|| Index::create(&self.folder, &self.fields), Ok)?)
     }
 
     fn is_before(&self, mark: &Mark, snapshot: &Snapshot) -> bool {

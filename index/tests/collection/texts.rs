@@ -177,14 +177,43 @@ fn an_index_that_was_deleted_or_damaged_is_made_again_with_the_same_answers() {
         },
         |_| {},
     ];
-    for (place, damage) in damages.iter().enumerate() {
-        damage(&index_folder(folder.path()));
+    let check = |damage: &str| {
         let collection = open(folder.path());
         let again: Vec<_> = words.iter().map(|words| scores(&collection, words)).collect();
-        assert_eq!(again, wanted, "damage {place}");
+        assert_eq!(again, wanted, "{damage}");
         let report = collection.verify(&mut |_| {});
-        assert!(report.is_whole(), "{report:?}");
+        assert!(report.is_whole(), "{damage}: {report:?}");
+    };
+    for (place, damage) in damages.iter().enumerate() {
+        damage(&index_folder(folder.path()));
+        check(&format!("damage {place}"));
     }
+    // Each kind of file gone, changed, and cut off; and a mark that says something else.
+    for kind in ["idx", "term", "fast", "fieldnorm", "store", "pos", "json"] {
+        for change in ["gone", "changed", "cut off"] {
+            let entries = fs::read_dir(index_folder(folder.path())).expect("readable");
+            let mut paths = entries.map(|entry| entry.expect("readable").path());
+            let Some(path) = paths.find(|path| path.extension().is_some_and(|it| it == kind)) else { continue };
+            let mut bytes = fs::read(&path).expect("readable");
+            fs::remove_file(&path).expect("removed");
+            let middle = bytes.len() / 2;
+            match change {
+                "gone" => {}
+                "changed" => {
+                    bytes[middle] ^= 3;
+                    fs::write(&path, &bytes).expect("written");
+                }
+                _ => fs::write(&path, &bytes[..middle]).expect("written"),
+            }
+            check(&format!("{} {change}", path.display()));
+        }
+    }
+    let meta = index_folder(folder.path()).join("meta.json");
+    let text = fs::read_to_string(&meta).expect("readable");
+    let other = text.replace("next_row\\\":4", "next_row\\\":1");
+    assert_ne!(text, other);
+    fs::write(&meta, other).expect("written");
+    check("a mark that says something else");
 }
 
 #[test]

@@ -2,11 +2,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
+use std::io::{self, ErrorKind};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 use tantivy::directory::MmapDirectory;
+use tantivy::directory::error::OpenReadError;
 use tantivy::indexer::IndexWriterOptions;
 use tantivy::schema::{FAST, Field, INDEXED, IndexRecordOption, Schema, TextFieldIndexing, TextOptions};
 use tantivy::tokenizer::TokenizerManager;
@@ -70,10 +72,10 @@ pub struct Index {
 impl Index {
     /// Makes an empty index in a folder, in place of what is there.
     pub fn create(folder: &Path, fields: &BTreeMap<String, TextField>) -> Result<Index, TextError> {
-        let io = |source: std::io::Error| error(folder, source.into());
+        let io = |source: io::Error| error(folder, source.into());
         match fs::remove_dir_all(folder) {
             Ok(()) => {}
-            Err(missing) if missing.kind() == std::io::ErrorKind::NotFound => {}
+            Err(missing) if missing.kind() == ErrorKind::NotFound => {}
             Err(source) => return Err(io(source)),
         }
         fs::create_dir_all(folder).map_err(io)?;
@@ -250,11 +252,28 @@ fn schema(fields: &BTreeMap<String, TextField>) -> (Schema, Field, Vec<Field>) {
     (builder.build(), row, numbers)
 }
 
-/// A failure of tantivy: damage of a file, or something else.
+/// A failure of tantivy: a file that is not what was written or is gone, or something else.
 pub(crate) fn error(folder: &Path, source: TantivyError) -> TextError {
     let path = folder.to_owned();
-    if let TantivyError::DataCorruption(found) = source {
-        return TextError::Damaged { path, reason: format!("{found:?}") };
+    let is_short = |error: &io::Error| matches!(error.kind(), ErrorKind::UnexpectedEof | ErrorKind::InvalidData);
+    let is_cut_off = if let TantivyError::IoError(error) = &source {
+        is_short(error)
+    } else if let TantivyError::OpenReadError(OpenReadError::IoError { io_error, .. }) = &source {
+        is_short(io_error)
+    } else {
+        false
+    };
+    let is_damage = matches!(
+        source,
+        TantivyError::DataCorruption(_)
+            | TantivyError::IncompatibleIndex(_)
+            | TantivyError::DeserializeError(_)
+            | TantivyError::OpenReadError(
+                OpenReadError::FileDoesNotExist(_) | OpenReadError::IncompatibleIndex(_)
+            )
+    );
+    if is_damage || is_cut_off {
+        return TextError::Damaged { path, reason: source.to_string() };
     }
     TextError::Index { path, source: Box::new(source) }
 }
