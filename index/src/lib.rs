@@ -89,7 +89,7 @@ pub use orphans::Orphans;
 pub use payload::{
     FieldKind, FieldKindError, FieldValue, GeoPoint, PATH_BYTES_MAX, PAYLOAD_BYTES_MAX, PAYLOAD_INDEXES_MAX,
     PathError, PathStep, Payload, PayloadChange, PayloadChanged, PayloadColumn, PayloadError, PayloadPath,
-    Scalar, moment,
+    Postings, Scalar, moment, words,
 };
 pub use pending::PendingFit;
 pub use point::{
@@ -100,6 +100,7 @@ pub use progress::FitProgress;
 pub use quarantine::HeldPoint;
 pub use record::DamagedRecord;
 pub use restore::{Adopted, Incoming, RestoreError};
+pub use row_set::RowSet;
 pub use scan::{Answer, Question, Variant};
 pub use scope::{Deadline, Scope, TimeUp};
 pub use scored::{PointScorer, Scored, ScoredAnswer};

@@ -7,24 +7,29 @@ use dehub_vector::CHUNK_ROWS;
 
 /// A set of row numbers. A clone is shared until one of the two changes.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct RowSet {
+pub struct RowSet {
     words: Arc<Vec<u64>>,
     len: usize,
 }
 
 impl RowSet {
     /// How many rows are in the set.
-    pub(crate) fn len(&self) -> usize {
+    pub fn len(&self) -> usize {
         self.len
     }
 
+    /// Whether no row is in the set.
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
     /// Whether `row` is in the set.
-    pub(crate) fn contains(&self, row: u32) -> bool {
+    pub fn contains(&self, row: u32) -> bool {
         self.words.get(row as usize / 64).is_some_and(|word| word >> (row % 64) & 1 == 1)
     }
 
     /// Adds `row`; says whether it was new.
-    pub(crate) fn insert(&mut self, row: u32) -> bool {
+    pub fn insert(&mut self, row: u32) -> bool {
         if self.contains(row) {
             return false;
         }
@@ -39,7 +44,7 @@ impl RowSet {
     }
 
     /// Takes `row` out; says whether it was there.
-    pub(crate) fn remove(&mut self, row: u32) -> bool {
+    pub fn remove(&mut self, row: u32) -> bool {
         if !self.contains(row) {
             return false;
         }
@@ -48,8 +53,36 @@ impl RowSet {
         true
     }
 
+    /// Takes out the rows that are not in the other set too.
+    pub fn keep(&mut self, other: &RowSet) {
+        let beyond = self.words.len().min(other.words.len());
+        let words = Arc::make_mut(&mut self.words);
+        words.truncate(beyond);
+        self.combine(other, |own, other| own & other);
+    }
+
+    /// Takes out the rows of the other set.
+    pub fn remove_all(&mut self, other: &RowSet) {
+        self.combine(other, |own, other| own & !other);
+    }
+
+    /// Adds the rows of the other set.
+    pub fn insert_all(&mut self, other: &RowSet) {
+        if self.words.len() < other.words.len() {
+            Arc::make_mut(&mut self.words).resize(other.words.len(), 0);
+        }
+        self.combine(other, |own, other| own | other);
+    }
+
+    /// Makes something of each word that both have.
+    fn combine(&mut self, other: &RowSet, make: impl Fn(u64, u64) -> u64) {
+        let words = Arc::make_mut(&mut self.words);
+        words.iter_mut().zip(&*other.words).for_each(|(own, &other)| *own = make(*own, other));
+        self.len = words.iter().map(|word| word.count_ones() as usize).sum();
+    }
+
     /// The rows, ascending.
-    pub(crate) fn iter(&self) -> impl Iterator<Item = u32> + '_ {
+    pub fn iter(&self) -> impl Iterator<Item = u32> + '_ {
         self.within(0..u32::MAX)
     }
 
@@ -99,8 +132,22 @@ pub(crate) fn chunk_rows(chunk: usize) -> Range<u32> {
 impl FromIterator<u32> for RowSet {
     fn from_iter<I: IntoIterator<Item = u32>>(rows: I) -> RowSet {
         let mut set = RowSet::default();
-        rows.into_iter().for_each(|row| _ = set.insert(row));
+        set.extend(rows);
         set
+    }
+}
+
+impl Extend<u32> for RowSet {
+    fn extend<I: IntoIterator<Item = u32>>(&mut self, rows: I) {
+        let words = Arc::make_mut(&mut self.words);
+        for row in rows {
+            let (place, bit) = (row as usize / 64, 1 << (row % 64));
+            if place >= words.len() {
+                words.resize(place + 1, 0);
+            }
+            self.len += usize::from(words[place] & bit == 0);
+            words[place] |= bit;
+        }
     }
 }
 
@@ -132,6 +179,23 @@ mod tests {
                 prop_assert!(bits.within(rows.clone()).eq(tree.range(rows.clone()).copied()));
                 prop_assert_eq!(bits.has_none(rows.clone()), tree.range(rows.clone()).next().is_none());
                 prop_assert_eq!(bits.count(rows.clone()), tree.range(rows).count());
+            }
+        }
+
+        #[test]
+        fn sets_are_combined_as_trees_would_be(
+            a in prop::collection::btree_set(0_u32..300, 0..60), b in prop::collection::btree_set(0_u32..200, 0..60)
+        ) {
+            for (a, b) in [(&a, &b), (&b, &a)] {
+                let (set, other): (RowSet, RowSet) = (a.iter().copied().collect(), b.iter().copied().collect());
+                let (mut both, mut less, mut all) = (set.clone(), set.clone(), set);
+                both.keep(&other);
+                less.remove_all(&other);
+                all.insert_all(&other);
+                for (found, wanted) in [(both, a & b), (less, a - b), (all, a | b)] {
+                    prop_assert!(found.iter().eq(wanted.iter().copied()));
+                    prop_assert_eq!(found.len(), wanted.len());
+                }
             }
         }
     }

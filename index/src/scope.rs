@@ -62,6 +62,13 @@ impl Scope {
         self
     }
 
+    /// Those of its points that are in a set of rows.
+    #[must_use]
+    pub fn keeping(mut self, rows: &RowSet) -> Scope {
+        self.rows.keep(rows);
+        self
+    }
+
     /// The same points until a deadline, or without one.
     #[must_use]
     pub fn until(self, deadline: Option<Deadline>) -> Scope {
@@ -75,7 +82,7 @@ impl Scope {
 
     /// Whether it has no point.
     pub fn is_empty(&self) -> bool {
-        self.rows.len() == 0
+        self.rows.is_empty()
     }
 
     /// Whether the row's point is in it.
@@ -86,6 +93,11 @@ impl Scope {
     /// Whether it has no point with one of these rows.
     pub(crate) fn has_none(&self, rows: Range<u32>) -> bool {
         self.rows.has_none(rows)
+    }
+
+    /// The rows of its points as a set.
+    pub fn row_set(&self) -> &RowSet {
+        &self.rows
     }
 
     /// The rows of its points, ascending.

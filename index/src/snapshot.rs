@@ -200,7 +200,7 @@ impl Snapshot {
 
     /// Whether there is no point.
     pub fn is_empty(&self) -> bool {
-        self.live.len() == 0
+        self.live.is_empty()
     }
 
     /// One more than the largest row a point may have.

@@ -276,7 +276,7 @@ impl State {
     pub(crate) fn floors(&self, record: &CorrectionRecord) -> Vec<f32> {
         let Ok(method) = record.method.parse::<Method>() else { return Vec::new() };
         let floor = method.guard().floor;
-        if floor == 0.0 || self.live.len() == 0 {
+        if floor == 0.0 || self.live.is_empty() {
             return Vec::new();
         }
         let quantile = |term: Term| {

@@ -37,7 +37,7 @@ pub use explain::{Explanation, explain, explain_within};
 pub use exposure::{Exposure, ExposureStep, Reach, exposure};
 pub use filter::{
     Area, Bounds, Condition, EARTH_RADIUS_METRES, Exact, Filter, FilterTextError, Match, Matcher, MinShould,
-    OneOf, Slice, Test, Words,
+    OneOf, Selectivity, Slice, Test, Words,
 };
 pub use hubness::{Comparison, HubnessRow, compare, hubness};
 pub use influence::{Influence, PointBias, influences, leaks, point_biases};

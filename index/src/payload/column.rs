@@ -6,9 +6,11 @@ use std::str::FromStr;
 use std::sync::Arc;
 
 use dehub_vector::CHUNK_ROWS;
+use roaring::RoaringBitmap;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
+use super::postings::{Inverted, Postings, Shelf, is_stale};
 use super::{FieldValue, Payload, PayloadPath, Scalar, moment};
 use crate::record::DamagedRecord;
 
@@ -125,11 +127,14 @@ impl FromStr for FieldKind {
 
 /// What the values of a row are.
 #[derive(Debug, Clone, PartialEq, Default)]
-struct Cell {
-    values: Box<[FieldValue]>,
+pub(super) struct Cell {
+    pub(super) values: Box<[FieldValue]>,
     /// Whether there is a value that is neither null nor of the column's kind, so that the payload has to be read.
-    has_others: bool,
+    pub(super) has_others: bool,
 }
+
+/// Of [`CHUNK_ROWS`] rows each; none where all are empty.
+pub(super) type Chunks = Vec<Option<Arc<Vec<Cell>>>>;
 
 impl Cell {
     fn of(kind: FieldKind, path: &PayloadPath, payload: &Value) -> Cell {
@@ -151,14 +156,22 @@ impl Cell {
 #[derive(Debug, Clone)]
 pub struct PayloadColumn {
     kind: FieldKind,
-    /// Of [`CHUNK_ROWS`] rows each; none where all are empty.
-    chunks: Arc<Vec<Option<Arc<Vec<Cell>>>>>,
+    chunks: Arc<Chunks>,
     points: usize,
+    shelf: Arc<Shelf>,
+    /// Rows whose cells are others than those that the postings on the shelf are made from.
+    changed: Arc<RoaringBitmap>,
 }
 
 impl PayloadColumn {
     fn new(kind: FieldKind) -> PayloadColumn {
-        PayloadColumn { kind, chunks: Arc::default(), points: 0 }
+        PayloadColumn {
+            kind,
+            chunks: Arc::default(),
+            points: 0,
+            shelf: Arc::default(),
+            changed: Arc::default(),
+        }
     }
 
     /// What values it keeps.
@@ -180,6 +193,36 @@ impl PayloadColumn {
         }
     }
 
+    /// Which rows have which values, if this was asked often enough lately that it pays to keep; a thread of the
+    /// pool makes it then. Of places there is none.
+    pub fn postings(&self) -> Option<Postings<'_>> {
+        if self.kind == FieldKind::Geo {
+            return None;
+        }
+        if self.shelf.ask() {
+            let (kind, chunks, shelf) = (self.kind, self.chunks.clone(), self.shelf.clone());
+            rayon::spawn(move || shelf.put(Inverted::of(kind, &chunks)));
+        }
+        self.shelf.get().map(|made| Postings { made, changed: &self.changed })
+    }
+
+    /// The same, if it is there.
+    pub fn postings_made(&self) -> Option<Postings<'_>> {
+        self.shelf.get().map(|made| Postings { made, changed: &self.changed })
+    }
+
+    /// Tells that a row's cell becomes another.
+    fn note_change(&mut self, row: u32) {
+        if self.shelf.is_taken() {
+            Arc::make_mut(&mut self.changed).insert(row);
+            if is_stale(&self.changed, self.points) {
+                (self.shelf, self.changed) = (Arc::default(), Arc::default());
+            }
+        } else if Arc::get_mut(&mut self.shelf).is_none() {
+            self.shelf = Arc::new(self.shelf.anew());
+        }
+    }
+
     fn cell(&self, row: u32) -> Option<&Cell> {
         let (chunk, place) = place(row);
         self.chunks.get(chunk)?.as_ref()?.get(place)
@@ -187,11 +230,11 @@ impl PayloadColumn {
 
     fn set(&mut self, row: u32, cell: Cell) {
         let (chunk, place) = place(row);
-        let old = self.cell(row);
-        if old.is_none() && cell.is_empty() {
+        if self.cell(row).map_or(cell.is_empty(), |old| *old == cell) {
             return;
         }
-        self.points -= usize::from(old.is_some_and(|cell| !cell.values.is_empty()));
+        self.note_change(row);
+        self.points -= usize::from(self.cell(row).is_some_and(|cell| !cell.values.is_empty()));
         self.points += usize::from(!cell.values.is_empty());
         let chunks = Arc::make_mut(&mut self.chunks);
         if chunks.len() <= chunk {
@@ -340,5 +383,81 @@ mod tests {
         assert_eq!(values(&before), Some(vec![FieldValue::Integer(1)]));
         assert_eq!(values(&columns), Some(vec![FieldValue::Integer(2)]));
         assert_eq!(columns.get(&field).map(PayloadColumn::points), Some(1));
+    }
+
+    fn set(columns: &mut PayloadColumns, row: u32, json: &str) {
+        columns.set(row, Some(&payload(json))).expect("JSON");
+    }
+
+    /// The postings, which are made by a thread.
+    fn made<'a>(columns: &'a PayloadColumns, field: &PayloadPath) -> Postings<'a> {
+        let column = columns.get(field).expect("indexed");
+        loop {
+            match column.postings() {
+                Some(postings) => return postings,
+                None => std::thread::yield_now(),
+            }
+        }
+    }
+
+    /// The rows of each value, and those that changed since.
+    fn told(postings: Postings<'_>) -> (Vec<(FieldValue, Vec<u32>)>, Vec<u32>) {
+        let rows = |place: usize| postings.rows(std::slice::from_ref(&(place..place + 1))).iter().collect();
+        let values = postings.values().iter().cloned().enumerate();
+        (values.map(|(place, value)| (value, rows(place))).collect(), postings.changed().collect())
+    }
+
+    #[test]
+    fn postings_are_of_the_version_that_was_asked_and_later_ones_know_what_changed() {
+        let field: PayloadPath = "n".parse().expect("a path");
+        let mut first = PayloadColumns::default();
+        first.insert(field.clone(), FieldKind::Float);
+        set(&mut first, 3, r#"{"n": [2, -1.5, 2]}"#);
+        set(&mut first, 700, r#"{"n": [2, "two"]}"#);
+        let mut unasked = first.clone();
+        set(&mut unasked, 3, r#"{"n": 9}"#);
+        let (two, negative) = (FieldValue::Integer(2), FieldValue::Float(-1.5));
+        let wanted = vec![(two.clone(), vec![3, 700]), (negative.clone(), vec![3])];
+        assert_eq!(told(made(&first, &field)), (wanted.clone(), vec![]));
+        assert_eq!(made(&first, &field).open().collect::<Vec<_>>(), [700]);
+        assert!(made(&first, &field).has_lists());
+        // What was changed before anybody asked is in postings of its own.
+        let nine = FieldValue::Integer(9);
+        assert_eq!(told(made(&unasked, &field)), (vec![(two.clone(), vec![700]), (nine, vec![3])], vec![]));
+        let mut later = first.clone();
+        set(&mut later, 700, r#"{"n": 4}"#);
+        set(&mut later, 3, r#"{"n": [2, -1.5, 2]}"#);
+        let less = vec![(two, vec![3]), (negative, vec![3])];
+        assert_eq!(told(made(&later, &field)), (less, vec![700]), "an equal value is no change");
+        assert_eq!(made(&later, &field).open().count(), 0);
+        assert_eq!(told(made(&first, &field)), (wanted, vec![]));
+    }
+
+    #[test]
+    fn postings_of_which_too_much_changed_are_made_anew() {
+        let field: PayloadPath = "n".parse().expect("a path");
+        let mut columns = PayloadColumns::default();
+        columns.insert(field.clone(), FieldKind::Integer);
+        (0..3000).for_each(|row| set(&mut columns, row, r#"{"n": 1}"#));
+        assert_eq!(made(&columns, &field).values(), [FieldValue::Integer(1)]);
+        (0..2000).for_each(|row| set(&mut columns, row, r#"{"n": 2}"#));
+        assert_eq!(made(&columns, &field).changed_count(), 2000);
+        (2000..2200).for_each(|row| set(&mut columns, row, r#"{"n": 2}"#));
+        let column = columns.get(&field).expect("indexed");
+        assert!(column.postings_made().is_none(), "nothing is known of so many changes");
+        let rows: Vec<Vec<u32>> = told(made(&columns, &field)).0.into_iter().map(|(_, rows)| rows).collect();
+        assert_eq!(rows, [(2200..3000).collect::<Vec<u32>>(), (0..2200).collect()]);
+    }
+
+    #[test]
+    fn postings_of_texts_are_of_their_words() {
+        let field: PayloadPath = "t".parse().expect("a path");
+        let mut columns = PayloadColumns::default();
+        columns.insert(field.clone(), FieldKind::Text);
+        set(&mut columns, 1, r#"{"t": "The hub, the HUB"}"#);
+        set(&mut columns, 2, r#"{"t": ["a hub", "an é"]}"#);
+        let word = |text: &str| FieldValue::Text(text.into());
+        let wanted = [("a", vec![2]), ("an", vec![2]), ("hub", vec![1, 2]), ("the", vec![1]), ("é", vec![2])];
+        assert_eq!(told(made(&columns, &field)).0, wanted.map(|(text, rows)| (word(text), rows)));
     }
 }

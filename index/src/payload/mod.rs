@@ -4,6 +4,7 @@ mod change;
 mod column;
 mod moment;
 mod path;
+mod postings;
 mod scalar;
 mod serving;
 
@@ -16,6 +17,7 @@ pub use column::{FieldKind, FieldKindError, PAYLOAD_INDEXES_MAX, PayloadColumn};
 pub(crate) use column::{FieldRecord, PayloadColumns};
 pub use moment::moment;
 pub use path::{PATH_BYTES_MAX, PathError, PathStep, PayloadPath};
+pub use postings::{Postings, words};
 pub use scalar::{FieldValue, GeoPoint, Scalar};
 
 /// The largest payload of a point, in bytes of JSON.

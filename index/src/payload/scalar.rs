@@ -1,5 +1,7 @@
 //! Values of payloads as conditions see them.
 
+use std::cmp::Ordering;
+
 use serde_json::Value;
 
 /// A place on earth, in degrees.
@@ -82,6 +84,26 @@ impl FieldValue {
             FieldValue::Text(text) => Scalar::Text(text),
             FieldValue::Moment(moment) => Scalar::Moment(*moment),
             FieldValue::Geo(point) => Scalar::Geo(*point),
+        }
+    }
+
+    /// The order that values of a field are kept in: `false`, `true`, whole numbers, other numbers, strings by their
+    /// bytes, moments. Places have none and come last.
+    pub fn order(&self, other: &FieldValue) -> Ordering {
+        let rank = |value: &FieldValue| match value {
+            FieldValue::Bool(_) => 0,
+            FieldValue::Integer(_) => 1,
+            FieldValue::Float(_) => 2,
+            FieldValue::Text(_) => 3,
+            FieldValue::Moment(_) => 4,
+            FieldValue::Geo(_) => 5,
+        };
+        match (self.scalar(), other.scalar()) {
+            (Scalar::Bool(a), Scalar::Bool(b)) => a.cmp(&b),
+            (Scalar::Integer(a), Scalar::Integer(b)) | (Scalar::Moment(a), Scalar::Moment(b)) => a.cmp(&b),
+            (Scalar::Float(a), Scalar::Float(b)) => a.total_cmp(&b),
+            (Scalar::Text(a), Scalar::Text(b)) => a.cmp(b),
+            (_, _) => rank(self).cmp(&rank(other)),
         }
     }
 }

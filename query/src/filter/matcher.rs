@@ -1,8 +1,6 @@
-//! A filter, ready to be asked about the points of a snapshot.
+//! A filter, ready to be asked about the points of a snapshot, one by one.
 
-use std::collections::HashSet;
-
-use dehub_index::{PayloadColumn, PayloadPath, ReadError, Scalar, Scope, Snapshot};
+use dehub_index::{PayloadColumn, PayloadPath, ReadError, RowSet, Scalar, Scope, Snapshot};
 use dehub_vector::PointId;
 use rayon::prelude::*;
 use serde_json::Value;
@@ -11,19 +9,19 @@ use super::{Bounds, Condition, Filter, Slice, Test};
 use crate::QueryError;
 
 /// Points whose payloads are read at once. The clock is looked at as often.
-pub(crate) const BLOCK: usize = 256;
+pub(super) const BLOCK: usize = 256;
 
 /// A filter bound to a snapshot: ids are looked up, and indexes found.
 pub struct Matcher<'a> {
-    snapshot: &'a Snapshot,
-    root: Node<'a>,
+    pub(super) snapshot: &'a Snapshot,
+    pub(super) root: Node<'a>,
 }
 
-enum Node<'a> {
+pub(super) enum Node<'a> {
     All(Vec<Node<'a>>),
     AtLeast(usize, Vec<Node<'a>>),
     Not(Box<Node<'a>>),
-    Rows(HashSet<u32>),
+    Rows(RowSet),
     /// Points with a vector there.
     In(&'a Snapshot),
     Slice(Slice),
@@ -47,7 +45,7 @@ enum Node<'a> {
 
 /// What a filter is asked about.
 #[derive(Clone, Copy)]
-enum Subject<'a> {
+pub(super) enum Subject<'a> {
     /// A point whose payload was not read yet.
     Row(u32),
     /// A point.
@@ -96,7 +94,7 @@ impl Matcher<'_> {
     }
 
     /// The same for any number of rows, by all threads, in the time that a scope has.
-    pub(crate) fn keep_within(&self, rows: &[u32], scope: &Scope) -> Result<Vec<u32>, QueryError> {
+    pub(super) fn keep_within(&self, rows: &[u32], scope: &Scope) -> Result<Vec<u32>, QueryError> {
         let keep = |block: &[u32]| {
             scope.in_time(())?;
             Ok(self.keep(block)?)
@@ -156,7 +154,7 @@ impl<'a> Node<'a> {
     }
 
     /// Whether it holds; `None` if only the payload tells, which was not read.
-    fn holds(&self, subject: Subject<'_>) -> Option<bool> {
+    pub(super) fn holds(&self, subject: Subject<'_>) -> Option<bool> {
         match self {
             Node::All(nodes) => {
                 let mut all = Some(true);
@@ -171,7 +169,7 @@ impl<'a> Node<'a> {
             }
             Node::AtLeast(least, nodes) => at_least(*least, nodes, subject),
             Node::Not(node) => node.holds(subject).map(|holds| !holds),
-            Node::Rows(rows) => Some(subject.row().is_some_and(|row| rows.contains(&row))),
+            Node::Rows(rows) => Some(subject.row().is_some_and(|row| rows.contains(row))),
             Node::In(space) => Some(subject.row().is_some_and(|row| space.is_live(row))),
             Node::Slice(slice) => match subject {
                 Subject::Row(_) => None,

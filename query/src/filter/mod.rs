@@ -1,9 +1,13 @@
-//! Which points may be answers: a tree of conditions, in Qdrant's form. Evaluating it is apart, in `matcher.rs`.
+//! Which points may be answers: a tree of conditions, in Qdrant's form. Evaluating it is apart: for single points in
+//! `matcher.rs`, for sets of points in `sets.rs`.
 
 mod geo;
+mod lookup;
 mod matcher;
 mod parse;
 mod print;
+mod selectivity;
+mod sets;
 mod slice;
 mod test;
 
@@ -15,6 +19,7 @@ use crate::QueryError;
 pub use geo::{Area, EARTH_RADIUS_METRES};
 pub use matcher::Matcher;
 pub use parse::FilterTextError;
+pub use selectivity::Selectivity;
 pub use slice::Slice;
 pub use test::{Bounds, Exact, Match, OneOf, Test, Words};
 
@@ -102,48 +107,14 @@ impl Filter {
     /// # Errors
     /// [`QueryError::TimeUp`] if they are not found by the deadline of the scope.
     pub fn within(&self, snapshot: &Snapshot, scope: &Scope) -> Result<Scope, QueryError> {
-        let mut scope = scope.clone();
-        // Ids are looked up, however many points there are, and what is left is looked at one by one.
-        for ids in self.must.iter().filter_map(Condition::ids) {
-            scope = scope.only(snapshot.find_all(ids)?);
-        }
-        for ids in self.must_not.iter().filter_map(Condition::ids) {
-            scope = scope.without(snapshot.find_all(ids)?);
-        }
-        let others =
-            |list: &[Condition]| list.iter().filter(|it| it.ids().is_none()).cloned().collect::<Vec<_>>();
-        let rest = Filter {
-            must: others(&self.must),
-            must_not: others(&self.must_not),
-            ..self.clone_alternatives()
-        };
-        if rest.is_empty() {
-            return Ok(scope);
-        }
-        let rows: Vec<u32> = scope.rows().collect();
-        let kept = rest.matcher(snapshot)?.keep_within(&rows, &scope)?;
-        Ok(scope.only(kept))
+        self.matcher(snapshot)?.narrow(scope)
     }
 
-    /// Itself without what must or must not hold.
-    fn clone_alternatives(&self) -> Filter {
-        Filter { should: self.should.clone(), min_should: self.min_should.clone(), ..Filter::default() }
-    }
-}
-
-impl Condition {
-    fn ids(&self) -> Option<&[PointId]> {
-        match self {
-            Condition::HasId(ids) => Some(ids),
-            Condition::Field { .. }
-            | Condition::Count { .. }
-            | Condition::IsEmpty(_)
-            | Condition::IsNull(_)
-            | Condition::Slice(_)
-            | Condition::HasVector(_)
-            | Condition::Nested { .. }
-            | Condition::Filter(_)
-            | Condition::Not(_) => None,
-        }
+    /// How many points of a snapshot it allows, as far as the indexes of payload fields tell at once.
+    ///
+    /// # Errors
+    /// [`QueryError::Read`] if the ids that it names cannot be looked up.
+    pub fn estimate(&self, snapshot: &Snapshot) -> Result<Selectivity, QueryError> {
+        Ok(self.matcher(snapshot)?.estimate())
     }
 }

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeSet, HashSet};
 
-use dehub_index::{FieldKind, Scalar, moment};
+use dehub_index::{FieldKind, Scalar, moment, words};
 
 use super::geo::Area;
 
@@ -54,14 +54,14 @@ pub enum Exact {
 /// Values of which one is to be equal.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct OneOf {
-    integers: HashSet<i64>,
-    texts: HashSet<Box<str>>,
-    bools: BTreeSet<bool>,
+    pub(super) integers: HashSet<i64>,
+    pub(super) texts: HashSet<Box<str>>,
+    pub(super) bools: BTreeSet<bool>,
 }
 
-/// The words of a text: its runs of letters and digits, in lower case.
+/// The [`words`] of a text.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Words(Vec<String>);
+pub struct Words(pub(super) Vec<String>);
 
 /// Bounds on both sides, each with or without its own value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -146,10 +146,6 @@ impl Words {
         // İ alone has a mark in its lower case that is no letter, at which the word would end.
         self.0.join(" ").replace("i\u{307}", "İ")
     }
-}
-
-fn words(text: &str) -> impl Iterator<Item = String> + '_ {
-    text.split(|it: char| !it.is_alphanumeric()).filter(|word| !word.is_empty()).map(str::to_lowercase)
 }
 
 impl Match {

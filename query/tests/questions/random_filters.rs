@@ -11,7 +11,7 @@ use dehub_index::{
     PointInput,
 };
 use dehub_query::{
-    Area, Bounds, Condition, EARTH_RADIUS_METRES, Exact, Filter, Match, MinShould, Test, Words,
+    Area, Bounds, Condition, EARTH_RADIUS_METRES, Exact, Filter, Match, MinShould, Selectivity, Test, Words,
 };
 use dehub_vector::{Metric, PointId};
 use serde_json::{Map, Value, json};
@@ -269,7 +269,7 @@ fn asked(dice: &mut Dice, depth: usize) -> Asked {
         9 => Asked::Contains(at, dice.one(&["", "ed", "ß", "\\c", "京"])),
         10 => Asked::Count(at, Ends::random(dice, |dice| dice.below(4) as u64)),
         11 => match dice.below(3) {
-            0 => Asked::Ids(dice.some(5, |dice| dice.below(50) as u64)),
+            0 => Asked::Ids(dice.some(5, |dice| dice.below(IDS) as u64)),
             1 => Asked::Empty(at),
             _ => Asked::Null(at),
         },
@@ -558,6 +558,9 @@ fn great_circle(a: (f64, f64), b: (f64, f64)) -> f64 {
     2.0 * EARTH_RADIUS_METRES * (chord / 2.0).min(1.0).asin()
 }
 
+/// Points that a world may have, by their ids: more than are looked at without postings.
+const IDS: usize = 200;
+
 /// A collection, and what it should hold.
 struct World {
     collection: Arc<Collection>,
@@ -577,7 +580,7 @@ impl World {
 
     fn upsert(&mut self, dice: &mut Dice, count: usize) {
         let ids: BTreeMap<u64, Value> =
-            (0..count).map(|_| (dice.below(50) as u64, object(dice, 2))).collect();
+            (0..count).map(|_| (dice.below(IDS) as u64, object(dice, 2))).collect();
         let point = |(&id, payload): (&u64, &Value)| PointInput {
             payload: Some(Payload::parse(&payload.to_string()).expect("an object")),
             ..PointInput::new(PointId::Number(id), vec![1.0, 0.0])
@@ -587,7 +590,7 @@ impl World {
     }
 
     fn change(&mut self, dice: &mut Dice) {
-        let id = dice.below(50) as u64;
+        let id = dice.below(IDS) as u64;
         let ids = [PointId::Number(id)];
         if dice.below(3) == 0 {
             self.collection.delete(&ids).expect("writable");
@@ -607,6 +610,16 @@ impl World {
                 self.collection.drop_payload_index(&path).expect("writable");
             } else {
                 self.collection.index_payload(&path, dice.one(&FieldKind::ALL)).expect("writable");
+            }
+        }
+    }
+
+    /// Has postings made of all columns that can have them.
+    fn invert(&self) {
+        let snapshot = self.collection.snapshot();
+        for (_, column) in snapshot.payload_columns().filter(|(_, column)| column.kind() != FieldKind::Geo) {
+            while column.postings().is_none() {
+                std::thread::yield_now();
             }
         }
     }
@@ -631,6 +644,9 @@ impl World {
             let wanted: Vec<u64> = holding.map(|(id, _)| *id).collect();
             let tree = Filter { must: vec![asked.condition()], ..Filter::default() };
             assert_eq!(found(&tree), wanted, "{}", asked.text());
+            let Selectivity { least, most, likely } = tree.estimate(&snapshot).expect("readable");
+            assert!(least <= wanted.len() && wanted.len() <= most, "{least}..={most}: {}", asked.text());
+            assert!(least as f64 <= likely && likely <= most as f64, "{likely}: {}", asked.text());
             let text = asked.text();
             let read: Filter = text.parse().unwrap_or_else(|error| panic!("{error}"));
             assert_eq!(found(&read), wanted, "{text}");
@@ -649,12 +665,16 @@ fn random_filters_allow_what_an_evaluation_apart_says_whatever_is_indexed_and_wa
         let folder = tempfile::tempdir().expect("a folder");
         let mut dice = Dice(seed);
         let mut world = World::new(folder.path());
-        world.upsert(&mut dice, 60);
+        world.upsert(&mut dice, 300);
         world.check(&mut dice, 150);
         world.index(&mut dice);
+        world.invert();
         world.check(&mut dice, 150);
         (0..20).for_each(|_| world.change(&mut dice));
         world.upsert(&mut dice, 10);
+        world.check(&mut dice, 150);
+        world.upsert(&mut dice, 100);
+        world.invert();
         world.check(&mut dice, 150);
         let World { collection, payloads } = world;
         drop(collection);
