@@ -64,11 +64,7 @@ impl Texts {
         }
     }
 
-    fn catch_up_held(
-        &self,
-        held: &mut Option<Index>,
-        snapshot: &Snapshot,
-    ) -> Result<u64, TextSearchError> {
+    fn catch_up_held(&self, held: &mut Option<Index>, snapshot: &Snapshot) -> Result<u64, TextSearchError> {
         let known = self.known.load(Ordering::Acquire);
         if self.reader.load().is_some() && known >= snapshot.sequence() {
             return Ok(known);

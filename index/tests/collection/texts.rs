@@ -193,7 +193,9 @@ fn an_index_that_was_deleted_or_damaged_is_made_again_with_the_same_answers() {
         for change in ["gone", "changed", "cut off"] {
             let entries = fs::read_dir(index_folder(folder.path())).expect("readable");
             let mut paths = entries.map(|entry| entry.expect("readable").path());
-            let Some(path) = paths.find(|path| path.extension().is_some_and(|it| it == kind)) else { continue };
+            let Some(path) = paths.find(|path| path.extension().is_some_and(|it| it == kind)) else {
+                continue;
+            };
             let mut bytes = fs::read(&path).expect("readable");
             fs::remove_file(&path).expect("removed");
             let middle = bytes.len() / 2;

@@ -255,7 +255,8 @@ fn schema(fields: &BTreeMap<String, TextField>) -> (Schema, Field, Vec<Field>) {
 /// A failure of tantivy: a file that is not what was written or is gone, or something else.
 pub(crate) fn error(folder: &Path, source: TantivyError) -> TextError {
     let path = folder.to_owned();
-    let is_short = |error: &io::Error| matches!(error.kind(), ErrorKind::UnexpectedEof | ErrorKind::InvalidData);
+    let is_short =
+        |error: &io::Error| matches!(error.kind(), ErrorKind::UnexpectedEof | ErrorKind::InvalidData);
     let is_cut_off = if let TantivyError::IoError(error) = &source {
         is_short(error)
     } else if let TantivyError::OpenReadError(OpenReadError::IoError { io_error, .. }) = &source {
