@@ -50,7 +50,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         gates(&snapshot, &queries);
     });
     let columns = "points,dim,ranking,filter,share,exact_us,open_us,chosen_us,recall,engine";
-    append_run("filters.csv", columns, &rows)?;
+    append_run("filtered.csv", columns, &rows)?;
     Ok(())
 }
 

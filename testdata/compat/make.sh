@@ -2,8 +2,8 @@
 # Makes the fixture of one storage format: testdata/compat/make.sh DEHUB FORMAT
 #
 # DEHUB is a `dehub` that writes the format. format-2 was made with commit 034e3e7, the last that wrote format 2, and
-# format-3, format-4 and format-5 with the commits that added them. A fixture is made when its format is, and never again once
-# there is a later one.
+# format-3, format-4 and format-5 with the commits that added them. A fixture is made when its format is, and never
+# again once there is a later one.
 #
 # What comes out, in format-FORMAT beside this script:
 #   data           the data directory with the collection `kept`, closed

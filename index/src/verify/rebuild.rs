@@ -21,8 +21,8 @@ pub struct Rebuilt {
 
 impl Collection {
     /// Derives again what `report` found to differ and can be: sets aside files of the graph and freezes their
-    /// points, indexes texts, fits over the banks whose statistics or gates differ, and drops what no record names. What
-    /// is not derived is left as it is.
+    /// points, indexes texts, fits over the banks whose statistics or gates differ, and drops what no record names.
+    /// What is not derived is left as it is.
     pub fn rebuild(&self, report: &VerifyReport) -> Result<Rebuilt, WriteError> {
         let mut rebuilt = self.rebuild_own(report)?;
         for (name, report) in &report.spaces {
