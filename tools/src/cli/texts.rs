@@ -9,7 +9,7 @@ pub(crate) struct TextArgs {
     /// The collection.
     pub collection: String,
     /// Find points by the words of this field: `text`, a point's own text (or its payload's), or a path into payloads.
-    /// Its analyzer is standard unless given: a language (english, german, …: without stop words, by stems), cjk, raw,
+    /// Its analyzer is standard unless given: a language (english, german, …: without stop words, by stems), cjk, raw
     /// or ngram(2,3). k1 and b are BM25's, 1.2 and 0.75 unless given. May be repeated; a field there is gets what is
     /// given anew.
     #[arg(long, value_name = "NAME[=ANALYZER][,k1=X][,b=X]", value_parser = field)]
