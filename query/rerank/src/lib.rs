@@ -1,0 +1,1 @@
+//! Rerankers and adapters trained on frozen vectors: losses, models, training, scoring.
