@@ -209,7 +209,7 @@ pub(crate) fn update(name: Name, body: Value) -> Result<Update, Problem> {
         fields.finish()?;
         return Ok(Update::FromGallery(name));
     }
-    let vectors = fields.required("vectors", |value, place| decode::list(value, place, decode::vector))?;
+    let vectors = fields.required("vectors", |value, place| decode::list(value, place, decode::numbers))?;
     let ids = fields.optional("ids", |value, place| {
         same_length(decode::list(value, place, decode::id)?, vectors.len(), place)
     })?;

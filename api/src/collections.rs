@@ -205,6 +205,15 @@ enum VectorsReply {
 struct VectorParamsReply {
     size: usize,
     distance: &'static str,
+    /// How points of several vectors are compared, if they have several.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    multivector_config: Option<MultivectorReply>,
+}
+
+#[derive(Serialize, ToSchema)]
+#[schema(as = MultivectorConfig)]
+struct MultivectorReply {
+    comparator: &'static str,
 }
 
 impl VectorParamsReply {
@@ -215,7 +224,8 @@ impl VectorParamsReply {
             Metric::Dot => "Dot",
             Metric::Euclidean => "Euclid",
         };
-        VectorParamsReply { size: config.dim.get(), distance }
+        let multivector_config = config.multi.then_some(MultivectorReply { comparator: settings::MAX_SIM });
+        VectorParamsReply { size: config.dim.get(), distance, multivector_config }
     }
 }
 
@@ -458,6 +468,8 @@ struct VectorParams {
     metric: Metric,
     /// What is said of the vector's own graph.
     graph: GraphSettings,
+    /// Whether points have several of it.
+    multi: bool,
 }
 
 pub(crate) fn wanted(body: Value) -> Result<Wanted, Problem> {
@@ -512,6 +524,7 @@ fn vector_params(value: Value, place: Place<'_>) -> Result<VectorParams, Problem
         size: fields.required("size", decode::whole)?,
         metric: fields.required("distance", settings::metric)?,
         graph: fields.optional("hnsw_config", settings::graph)?.unwrap_or_default(),
+        multi: fields.optional("multivector_config", settings::multivector)?.is_some(),
     };
     settings::fixed_of_vector(&mut fields)?;
     fields.finish()?;
@@ -525,6 +538,7 @@ impl VectorParams {
         let own = self.graph != GraphSettings::default();
         let pointer = if own { format!("{}/hnsw_config", self.pointer) } else { "/hnsw_config".to_owned() };
         let config = CollectionConfig::new(self.size, self.metric, graph);
+        let config = if self.multi { config.and_then(CollectionConfig::with_multi) } else { config };
         config.map_err(|error| errors::config(&error, &self.pointer, &pointer))
     }
 }

@@ -5,14 +5,14 @@
 use std::fmt;
 
 use dehub_index::{Name, Payload, PayloadError};
-use dehub_vector::{ID_BYTES_MAX, PointId};
+use dehub_vector::{ID_BYTES_MAX, Numbers, PointId};
 use serde::de::{self, Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
 use serde_json::error::Category;
 use serde_json::{Map, Number, Value};
 
 use crate::errors::{
-    BAD_JSON, DUPLICATE_FIELD, INVALID_ID, INVALID_NAME, INVALID_VALUE, MISSING_FIELD, NOT_FINITE,
-    NOT_SUPPORTED, PAYLOAD_TOO_LARGE, TOO_DEEP, UNKNOWN_FIELD, WRONG_TYPE,
+    BAD_JSON, DIMENSION_MISMATCH, DUPLICATE_FIELD, INVALID_ID, INVALID_NAME, INVALID_VALUE, MISSING_FIELD,
+    NOT_FINITE, NOT_SUPPORTED, PAYLOAD_TOO_LARGE, TOO_DEEP, UNKNOWN_FIELD, WRONG_TYPE,
 };
 use crate::problem::Problem;
 
@@ -423,13 +423,27 @@ pub(crate) fn id(value: Value, place: Place<'_>) -> Result<PointId, Problem> {
 }
 
 /// The coordinates of a vector; its length and its norm are the engine's to check.
-pub(crate) fn vector(value: Value, place: Place<'_>) -> Result<Vec<f32>, Problem> {
+fn vector(value: Value, place: Place<'_>) -> Result<Vec<f32>, Problem> {
     match value {
         Value::Array(_) => list(value, place, number_32),
         Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Object(_) => {
             Err(wrong(place, &value, "an array of numbers"))
         }
     }
+}
+
+/// The numbers of a vector, or of each vector of a multi-vector.
+pub(crate) fn numbers(value: Value, place: Place<'_>) -> Result<Numbers, Problem> {
+    let is_multi = matches!(&value, Value::Array(list) if matches!(list.first(), Some(Value::Array(_))));
+    if !is_multi {
+        return vector(value, place).map(Numbers::from);
+    }
+    let vectors = list(value, place, vector)?;
+    Numbers::multi(&vectors).map_err(|error| {
+        let at = place.entry(error.place).to_string();
+        let problem = Problem::new(DIMENSION_MISMATCH, format!("`{at}`: {error}")).at(at);
+        problem.wanted(error.wanted).found(error.found)
+    })
 }
 
 /// A payload: a JSON object.

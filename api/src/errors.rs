@@ -8,7 +8,7 @@ use dehub_index::{
     PayloadError, ReadError, RestoreError, TextError, TextSearchError, TimeUp, UnknownSpace, WriteError,
 };
 use dehub_query::{BankKind, MethodError, QueryError, RequestError, TuneError};
-use dehub_vector::{PointId, VectorError};
+use dehub_vector::{MULTI_MAX, PointId, VectorError};
 
 use crate::backups::BackupFault;
 use crate::decode::Place;
@@ -120,6 +120,8 @@ const MORE_THAN_BANK: Code =
 const MORE_THAN_POINTS: Code = Code::new(422, "more_than_points", "More wanted than there are points");
 const UNKNOWN_METHOD: Code = Code::new(422, "unknown_method", "No such correction method");
 const INVALID_PARAMETER: Code = Code::new(422, "invalid_parameter", "A parameter of the method is wrong");
+/// Something that is not for multi-vectors.
+const NOT_FOR_MULTI: Code = Code::new(422, "not_for_multi_vectors", "It is not for multi-vectors");
 const INVALID_METHOD: Code = Code::new(422, "invalid_method", "The method cannot be read");
 const INVALID_CONFIG: Code = Code::new(422, "invalid_config", "No collection can have this configuration");
 pub(crate) const INVALID_LIMIT: Code = Code::new(422, "invalid_limit", "The limit is out of range");
@@ -303,6 +305,9 @@ pub(crate) fn config(error: &ConfigError, vectors: &str, graph: &str) -> Problem
             let problem = problem.at(format_args!("{graph}/{field}"));
             problem.wanted(format_args!("{least} to {most}")).found(found)
         }
+        ConfigError::MultiMetric { found } => {
+            problem.at(format_args!("{vectors}/distance")).wanted("Cosine or Dot").found(found)
+        }
         _ => problem,
     }
 }
@@ -345,6 +350,7 @@ pub(crate) fn write(error: &WriteError, written: &Written<'_>) -> Problem {
         WriteError::EmptyGallery { .. } => new(NO_POINTS).at(written.list()),
         WriteError::EmptyBank { bank } => new(EMPTY_BANK).at(written.bank_field(bank).unwrap_or_default()),
         WriteError::ReservedName { .. } => new(INVALID_NAME),
+        WriteError::MultiVectors { what, .. } => new(NOT_FOR_MULTI).found(what),
         WriteError::Metric { metric, .. } => new(INVALID_METHOD).at("/method").found(metric),
         WriteError::Perplexity { .. } => new(INVALID_PARAMETER).at(written.k_field()),
         WriteError::MoreThanBank { wanted, found, .. } => {
@@ -445,6 +451,7 @@ pub(crate) fn query(error: &QueryError, places: &Places) -> Problem {
         QueryError::MoreThanPoints { wanted, found } => {
             new(MORE_THAN_POINTS).wanted(format_args!("at most {found}")).found(wanted)
         }
+        QueryError::MultiVectors { what } => new(NOT_FOR_MULTI).at(field("/query")).found(what),
         QueryError::Limit { found } => new(INVALID_LIMIT).at(field("/limit")).found(found),
         QueryError::Effort => new(INVALID_EFFORT).at(field("/params/hnsw_ef")).found(0),
         QueryError::Candidates => new(INVALID_CANDIDATES).at(field("/params/candidates")).found(0),
@@ -659,6 +666,15 @@ fn vector(error: &VectorError, detail: String, pointer: &str) -> Problem {
             problem.wanted("a vector with a direction").found("all coordinates 0")
         }
         VectorError::TooLong => Problem::new(VECTOR_TOO_LONG, detail).at(pointer),
+        VectorError::List { found } => {
+            let problem = Problem::new(WRONG_TYPE, detail).at(pointer);
+            problem.wanted("an array of numbers").found(format_args!("a list of {found} vectors"))
+        }
+        VectorError::Count { found } => {
+            let problem = Problem::new(INVALID_VALUE, detail).at(pointer);
+            problem.wanted(format_args!("1 to {MULTI_MAX} vectors")).found(found)
+        }
+        VectorError::OfList { place, source } => vector(source, detail, &format!("{pointer}/{place}")),
     }
 }
 

@@ -9,7 +9,7 @@ use dehub_query::{
     BATCH_QUERIES_MAX, Compared, EvalRow, Evaluation, LabelledQuery, Measure, Qrels, QueryError, Ranking,
     RankingRecall, RecallOptions, Search, Source, WorkDone, evaluate_filtered, recall,
 };
-use dehub_vector::{PointId, Vector};
+use dehub_vector::{Numbers, PointId, Vector};
 use serde::Serialize;
 use serde_json::Value;
 use utoipa::ToSchema;
@@ -273,10 +273,11 @@ fn asked(snapshot: &Snapshot, body: Value) -> Result<Asked, Problem> {
     let options =
         RecallOptions { limit: Some(limit.min(snapshot.len())), rankings, searches, priors, filter };
     let labelled = given.map(|given| labelled(snapshot, given)).transpose()?;
+    let as_given = |vector: &Vector| Source::Vector(snapshot.config().numbers(vector.as_slice()));
     let sources = match (&labelled, bank) {
         (Some(_), Some(_)) => return Err(beside("bank", "queries")),
         (Some(_), None) if sample.is_some() => return Err(beside("sample", "queries")),
-        (Some(labelled), None) => labelled.iter().map(|query| vector_source(&query.vector)).collect(),
+        (Some(labelled), None) => labelled.iter().map(|query| as_given(&query.vector)).collect(),
         (None, Some(bank)) => {
             if snapshot.bank(bank.as_str()).is_none() {
                 return Err(banks::unknown(snapshot, bank.as_str()).unprocessable().at("/bank").found(bank));
@@ -285,7 +286,7 @@ fn asked(snapshot: &Snapshot, body: Value) -> Result<Asked, Problem> {
             if queries.is_empty() {
                 return Err(Problem::new(errors::EMPTY_BANK, "the bank is empty").at("/bank"));
             }
-            queries.iter().map(vector_source).collect()
+            queries.iter().map(as_given).collect()
         }
         (None, None) => points_spread(snapshot, sample_of(sample)?)?,
     };
@@ -330,10 +331,6 @@ fn sample_of(sample: Option<usize>) -> Result<usize, Problem> {
     }
 }
 
-fn vector_source(vector: &Vector) -> Source {
-    Source::Vector(vector.as_slice().to_vec())
-}
-
 /// Stored points as queries, evenly spread over all; each is left out of its own answer.
 fn points_spread(snapshot: &Snapshot, most: usize) -> Result<Vec<Source>, Problem> {
     let rows: Vec<u32> = snapshot.rows().collect();
@@ -344,7 +341,7 @@ fn points_spread(snapshot: &Snapshot, most: usize) -> Result<Vec<Source>, Proble
 }
 
 /// A query as it is given: the id of its judgements, if it has one, and its numbers.
-type Given = (Option<PointId>, Vec<f32>);
+type Given = (Option<PointId>, Numbers);
 
 /// Reads vectors, or `{"id", "vector"}`.
 fn queries(value: Value, place: Place<'_>) -> Result<Vec<Given>, Problem> {
@@ -352,12 +349,12 @@ fn queries(value: Value, place: Place<'_>) -> Result<Vec<Given>, Problem> {
         Value::Object(_) => {
             let mut fields = Fields::new(value, place)?;
             let id = fields.optional("id", decode::id)?;
-            let vector = fields.required("vector", decode::vector)?;
+            let vector = fields.required("vector", decode::numbers)?;
             fields.finish()?;
             Ok((id, vector))
         }
         Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Array(_) => {
-            Ok((None, decode::vector(value, place)?))
+            Ok((None, decode::numbers(value, place)?))
         }
     })?;
     counted(queries, place, QUERIES_MAX.min(BATCH_QUERIES_MAX))
@@ -367,7 +364,7 @@ fn queries(value: Value, place: Place<'_>) -> Result<Vec<Given>, Problem> {
 fn labelled(snapshot: &Snapshot, given: Vec<Given>) -> Result<Vec<LabelledQuery>, Problem> {
     let config = snapshot.config();
     let query = |(place, (id, numbers)): (usize, Given)| {
-        let vector = Vector::new(&numbers, config.dim, config.metric);
+        let vector = config.vector(&numbers);
         let vector = vector.map_err(|error| errors::asked_vector(&error, place))?;
         Ok(LabelledQuery {
             id: id.map_or_else(|| place.to_string(), |id| id.to_string()),

@@ -2,7 +2,7 @@
 
 use dehub_index::{Name, Snapshot};
 use dehub_query::{Estimate, Evidence, LabelledQuery, Qrels, TuneOptions, TuneReport, TuneRow, leaks};
-use dehub_vector::Vector;
+use dehub_vector::{Numbers, Vector};
 use serde_json::{Value, json};
 
 use crate::banks;
@@ -30,7 +30,7 @@ impl Given {
         let rounds = fields.optional("rounds", decode::whole)?.unwrap_or(default.rounds);
         let options = TuneOptions { seed, rounds, ..default };
         let queries =
-            fields.optional("queries", |value, place| decode::list(value, place, decode::vector))?;
+            fields.optional("queries", |value, place| decode::list(value, place, decode::numbers))?;
         let bank = fields.optional("bank", decode::name)?;
         let qrels = fields.optional("qrels", judgements)?;
         let vectors = match (queries, bank) {
@@ -42,9 +42,8 @@ impl Given {
             }
             (Some(queries), None) => {
                 let config = snapshot.config();
-                let vector = |(place, numbers): (usize, Vec<f32>)| {
-                    Vector::new(&numbers, config.dim, config.metric)
-                        .map_err(|error| errors::asked_vector(&error, place))
+                let vector = |(place, numbers): (usize, Numbers)| {
+                    config.vector(&numbers).map_err(|error| errors::asked_vector(&error, place))
                 };
                 queries.into_iter().enumerate().map(vector).collect::<Result<Vec<_>, _>>()?
             }

@@ -100,11 +100,10 @@ const OF_GRAPH: [Fixed; 5] = [
 ];
 
 /// Of a vector.
-const OF_VECTOR: [Fixed; 5] = [
+const OF_VECTOR: [Fixed; 4] = [
     Fixed("on_disk", Only::Flag(false), "vectors are in memory, and on disk as well"),
     Fixed("memory", Only::Null, "vectors are in memory, and on disk as well"),
     Fixed("datatype", Only::Text("float32"), "`quantization` says how the graph keeps vectors"),
-    Fixed("multivector_config", Only::Null, "a point has one vector of a name"),
     Fixed(
         "quantization_config",
         Only::Null,
@@ -329,6 +328,23 @@ pub(crate) fn metric(value: Value, place: Place<'_>) -> Result<Metric, Problem> 
         return Err(not_supported(place, &name, &WANTED, "no correction is defined for it"));
     }
     name.parse().map_err(|_| decode::out_of_range(place, format_args!("{name:?}"), WANTED))
+}
+
+/// The one way in which multi-vectors are compared.
+pub(crate) const MAX_SIM: &str = "max_sim";
+
+/// Reads how points of several vectors are compared.
+pub(crate) fn multivector(value: Value, place: Place<'_>) -> Result<(), Problem> {
+    let mut fields = Fields::new(value, place)?;
+    fields.required("comparator", |value, place| {
+        let name = decode::string(value, place)?;
+        if name == MAX_SIM {
+            Ok(())
+        } else {
+            Err(decode::out_of_range(place, format_args!("{name:?}"), MAX_SIM))
+        }
+    })?;
+    fields.finish()
 }
 
 pub(crate) fn graph(value: Value, place: Place<'_>) -> Result<GraphSettings, Problem> {

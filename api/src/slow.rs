@@ -291,7 +291,7 @@ mod tests {
         let ranking = Ranking::corrected("is");
         let filter = filter.map(Into::into);
         let settings = Settings { limit: Some(7), ranking, filter, ..Settings::default() };
-        let request = Request::new(Kind::Nearest(Source::Vector(vec![0.125, 2.0])), settings);
+        let request = Request::new(Kind::Nearest(Source::Vector(vec![0.125, 2.0].into())), settings);
         let (searched, read) = (Duration::from_millis(4), Duration::from_millis(8));
         Searched { requests: vec![request], plan: None, searched, read }
     }

@@ -9,7 +9,7 @@ use dehub_index::{
     BATCH_POINTS_MAX, Collection, Name, NamedVector, Receipt, Snapshot, UnknownSpace, VectorsInput,
     WriteError,
 };
-use dehub_vector::PointId;
+use dehub_vector::{Numbers, PointId};
 use serde::Serialize;
 use serde_json::Value;
 use utoipa::ToSchema;
@@ -25,7 +25,7 @@ use crate::selectors::{Chosen, ids_of};
 /// The vectors of one point as a body gives them.
 #[derive(Debug, Default, PartialEq)]
 pub(crate) struct Given {
-    pub(crate) unnamed: Vec<f32>,
+    pub(crate) unnamed: Numbers,
     pub(crate) named: Vec<NamedVector>,
 }
 
@@ -34,9 +34,28 @@ pub(crate) struct Given {
 #[schema(as = Vectors)]
 #[serde(untagged)]
 pub(crate) enum VectorReply {
-    Unnamed(Vec<f32>),
+    Unnamed(Shown),
     /// Those that the point has, of those asked for.
-    Named(BTreeMap<String, Vec<f32>>),
+    Named(BTreeMap<String, Shown>),
+}
+
+/// A vector as it is stored, or the vectors of a multi-vector.
+#[derive(Debug, Serialize, PartialEq, ToSchema)]
+#[schema(as = StoredVector)]
+#[serde(untagged)]
+pub(crate) enum Shown {
+    One(Vec<f32>),
+    Several(Vec<Vec<f32>>),
+}
+
+impl Shown {
+    pub(crate) fn of(space: &Snapshot, row: u32) -> Shown {
+        let (config, vector) = (space.config(), space.vector(row));
+        if config.multi {
+            return Shown::Several(vector.chunks_exact(config.dim.get()).map(<[f32]>::to_vec).collect());
+        }
+        Shown::One(vector.to_vec())
+    }
 }
 
 /// Which vectors of a point to answer with.
@@ -83,13 +102,13 @@ impl VectorSelector {
         };
         self.check(snapshot).map_err(|unknown| errors::space(&unknown).at("/with_vector"))?;
         if snapshot.has_vectors() {
-            return Ok(is_asked("").then(|| VectorReply::Unnamed(snapshot.vector(row).to_vec())));
+            return Ok(is_asked("").then(|| VectorReply::Unnamed(Shown::of(snapshot, row))));
         }
         if *self == VectorSelector::Nothing {
             return Ok(None);
         }
         let asked = snapshot.spaces().filter(|(name, space)| is_asked(name.as_str()) && space.is_live(row));
-        let vector = |(name, space): (&Name, &Arc<Snapshot>)| (name.to_string(), space.vector(row).to_vec());
+        let vector = |(name, space): (&Name, &Arc<Snapshot>)| (name.to_string(), Shown::of(space, row));
         Ok(Some(VectorReply::Named(asked.map(vector).collect())))
     }
 }
@@ -100,7 +119,7 @@ pub(crate) fn given(value: Value, place: Place<'_>) -> Result<Given, Problem> {
         Value::Object(map) => {
             let mut given = Given::default();
             for (name, value) in map {
-                let vector = decode::vector(value, place.field(&name))?;
+                let vector = decode::numbers(value, place.field(&name))?;
                 if name.is_empty() {
                     given.unnamed = vector;
                 } else {
@@ -109,7 +128,7 @@ pub(crate) fn given(value: Value, place: Place<'_>) -> Result<Given, Problem> {
             }
             Ok(given)
         }
-        Value::Array(_) => Ok(Given { unnamed: decode::vector(value, place)?, named: Vec::new() }),
+        Value::Array(_) => Ok(Given { unnamed: decode::numbers(value, place)?, named: Vec::new() }),
         Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {
             let wanted = "a vector (an array of numbers), or an object of vectors under their names";
             Err(decode::wrong(place, &value, wanted))
@@ -120,13 +139,13 @@ pub(crate) fn given(value: Value, place: Place<'_>) -> Result<Given, Problem> {
 /// Reads the vectors of many points: a list of vectors, or such lists under names, in which `null` stands for none.
 pub(crate) fn given_lists(value: Value, wanted: usize, place: Place<'_>) -> Result<Vec<Given>, Problem> {
     let Value::Object(map) = value else {
-        let vectors = same_length(decode::list(value, place, decode::vector)?, wanted, place)?;
+        let vectors = same_length(decode::list(value, place, decode::numbers)?, wanted, place)?;
         return Ok(vectors.into_iter().map(|unnamed| Given { unnamed, named: Vec::new() }).collect());
     };
     let mut points: Vec<Given> = (0..wanted).map(|_| Given::default()).collect();
     for (name, value) in map {
         let place_of_list = place.field(&name);
-        let list = decode::list(value, place_of_list, or_null(decode::vector))?;
+        let list = decode::list(value, place_of_list, or_null(decode::numbers))?;
         let list = same_length(list, wanted, place_of_list)?;
         let own = if name.is_empty() { None } else { Some(vector_name(&name, place)?) };
         for (point, vector) in points.iter_mut().zip(list) {
@@ -253,17 +272,17 @@ mod tests {
     fn vectors_are_read_with_and_without_names() {
         let named = |name: &str, vector: &[f32]| NamedVector {
             name: name.parse().expect("a good name"),
-            vector: vector.to_vec(),
+            vector: vector.to_vec().into(),
         };
         let read = |value| {
             given(value, Place::Body).map_err(|problem| problem.to_value()["errors"][0]["pointer"].clone())
         };
-        assert_eq!(read(json!([1, 2])), Ok(Given { unnamed: vec![1.0, 2.0], named: vec![] }));
+        assert_eq!(read(json!([1, 2])), Ok(Given { unnamed: vec![1.0, 2.0].into(), named: vec![] }));
         let both = json!({"image": [1], "text": [2, 3]});
         let wanted = vec![named("image", &[1.0]), named("text", &[2.0, 3.0])];
-        assert_eq!(read(both), Ok(Given { unnamed: vec![], named: wanted }));
+        assert_eq!(read(both), Ok(Given { unnamed: vec![].into(), named: wanted }));
         assert_eq!(read(json!({})), Ok(Given::default()));
-        assert_eq!(read(json!({"": [4]})), Ok(Given { unnamed: vec![4.0], named: vec![] }));
+        assert_eq!(read(json!({"": [4]})), Ok(Given { unnamed: vec![4.0].into(), named: vec![] }));
         assert_eq!(read(json!({"image": [1, "x"]})), Err(json!("/image/1")));
         assert_eq!(read(json!({"a b": [1]})), Err(json!("/a b")));
         assert_eq!(read(json!(7)), Err(json!("")));

@@ -237,7 +237,7 @@ impl Source {
             let payload = Payload::parse(&format!("{{\"name\":\"n{id}\"}}"))?;
             Ok(PointInput {
                 id: id.into(),
-                vector: self.rows[row].clone(),
+                vector: self.rows[row].clone().into(),
                 named: Vec::new(),
                 payload: Some(payload),
                 text: None,

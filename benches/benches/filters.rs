@@ -131,7 +131,7 @@ fn gates(snapshot: &Snapshot, queries: &[Vector]) {
 
 fn answer(snapshot: &Snapshot, scope: &Scope, query: &Vector, ranking: &Ranking, search: Search) -> Response {
     let settings = Settings { limit: Some(K), ranking: ranking.clone(), search, ..Settings::default() };
-    let query = Query { source: Source::Vector(query.as_slice().to_vec()), settings };
+    let query = Query { source: Source::Vector(query.as_slice().to_vec().into()), settings };
     run_within(snapshot, scope, &[query]).expect("a valid query").swap_remove(0)
 }
 

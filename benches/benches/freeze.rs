@@ -52,7 +52,7 @@ fn import(folder: &Path, name: &Name, count: usize, ef_construction: usize) -> R
 fn points(first: usize, vectors: &[Vector]) -> Vec<PointInput> {
     let point = |(id, vector): (u64, &Vector)| PointInput {
         id: id.into(),
-        vector: vector.as_slice().to_vec(),
+        vector: vector.as_slice().to_vec().into(),
         named: Vec::new(),
         payload: None,
         text: None,

@@ -212,7 +212,7 @@ impl Ours {
         let ranking = if ranking == 0 { Ranking::Raw } else { Ranking::corrected("c") };
         let settings = Settings { limit: Some(LIMIT), ranking, search, ..Settings::default() };
         let query = |numbers: &Vec<f32>| Query {
-            source: Source::Vector(numbers.clone()),
+            source: Source::Vector(numbers.clone().into()),
             settings: settings.clone(),
         };
         self.queries.iter().map(query).collect()

@@ -126,7 +126,7 @@ impl<'a> Case<'a> {
         let search = Search::Graph { effort: EFFORT };
         let settings = Settings { limit: Some(LIMIT), ranking, search, ..Settings::default() };
         let ask = |vector: &Vector| Query {
-            source: Source::Vector(vector.as_slice().to_vec()),
+            source: Source::Vector(vector.as_slice().to_vec().into()),
             settings: settings.clone(),
         };
         let asked =

@@ -114,7 +114,7 @@ impl Bed {
         for (batch, first) in points.chunks(BATCH).zip((0..).step_by(BATCH)) {
             let point = |(vector, id): (&Vector, u64)| PointInput {
                 id: id.into(),
-                vector: vector.as_slice().to_vec(),
+                vector: vector.as_slice().to_vec().into(),
                 named: Vec::new(),
                 payload: None,
                 text: None,

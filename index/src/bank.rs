@@ -4,7 +4,7 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use dehub_normalize::{Bank as FitBank, BankKind};
-use dehub_vector::{Chunked, Metric, PointId};
+use dehub_vector::{Chunked, Metric, Numbers, PointId};
 
 use crate::Name;
 use crate::record::{BankRecord, id_key, vector_bytes};
@@ -21,16 +21,16 @@ pub struct EntryInput {
     /// Its id, unique in the bank. An entry of a gallery bank is left out of the statistics of the
     /// point of the same id: they are one and the same.
     pub id: Option<PointId>,
-    /// Its vector's coordinates.
-    pub vector: Vec<f32>,
+    /// Its vector's coordinates; those of several, where points have several.
+    pub vector: Numbers,
     /// How many entries it counts as: above 0, at most [`WEIGHT_MAX`].
     pub weight: f32,
 }
 
 impl EntryInput {
     /// An entry that counts once.
-    pub fn new(id: Option<PointId>, vector: Vec<f32>) -> EntryInput {
-        EntryInput { id, vector, weight: 1.0 }
+    pub fn new(id: Option<PointId>, vector: impl Into<Numbers>) -> EntryInput {
+        EntryInput { id, vector: vector.into(), weight: 1.0 }
     }
 }
 
@@ -92,11 +92,12 @@ pub(crate) struct Bank {
 }
 
 impl Bank {
-    pub(crate) fn new(number: u32, kind: BankKind, dim: usize) -> Bank {
+    /// An empty bank, whose entries are to be rows of `vectors`.
+    pub(crate) fn new(number: u32, kind: BankKind, vectors: Chunked) -> Bank {
         Bank {
             number,
             kind,
-            vectors: Chunked::new(dim),
+            vectors,
             weights: Chunked::new(1),
             is_plain: true,
             table: None,
@@ -143,7 +144,7 @@ impl Bank {
             let entry = self.slots();
             Arc::make_mut(&mut self.by_id).insert(id.clone(), entry);
         }
-        self.hash = chained(self.hash, id, vector, weight);
+        self.hash = self.chained(self.hash, id, vector, weight);
         self.vectors.push(vector);
         self.weights.push(&[weight]);
         self.is_plain &= weight == 1.0;
@@ -153,7 +154,7 @@ impl Bank {
 
     /// Appends the slot of an entry that was removed.
     pub(crate) fn push_dead(&mut self) {
-        self.vectors.push(&vec![0.0; self.vectors.width()]);
+        self.vectors.push_zeros(1);
         self.weights.push(&[0.0]);
         self.is_plain = false;
     }
@@ -169,7 +170,7 @@ impl Bank {
             bank.is_plain &= weight == 1.0;
             if weight > 0.0 {
                 let id = ids.get(&slot).copied();
-                bank.hash = chained(bank.hash, id, self.vectors.row(slot as usize), weight);
+                bank.hash = self.chained(bank.hash, id, self.vectors.row(slot as usize), weight);
                 bank.live += 1;
                 bank.total += f64::from(weight);
             } else if let Some(&id) = ids.get(&slot) {
@@ -187,7 +188,7 @@ impl Bank {
     /// The same bank without the entries in some slots; those that stay keep their order.
     pub(crate) fn without(&self, excluded: &HashSet<u32>) -> Bank {
         let ids = self.ids();
-        let mut kept = Bank::new(self.number, self.kind, self.vectors.width());
+        let mut kept = Bank::new(self.number, self.kind, self.vectors.empty_like());
         for slot in self.live_from(0).filter(|slot| !excluded.contains(slot)) {
             kept.push(ids.get(&slot).copied(), self.vectors.row(slot as usize), self.weight(slot));
         }
@@ -240,7 +241,7 @@ impl Bank {
         let ids = self.ids();
         let entry = |start, slot| {
             let vector = self.vectors.row(slot as usize);
-            chained(start, ids.get(&slot).copied(), vector, self.weight(slot))
+            self.chained(start, ids.get(&slot).copied(), vector, self.weight(slot))
         };
         let live = (0..slots).filter(|&slot| self.weight(slot) > 0.0);
         live.fold(NO_HASH, entry).to_hex().as_str() == hash
@@ -255,20 +256,24 @@ impl Bank {
             hash: self.hash.to_hex().to_string(),
         }
     }
+
+    /// The hash of a bank with one more entry.
+    fn chained(&self, hash: blake3::Hash, id: Option<&PointId>, vector: &[f32], weight: f32) -> blake3::Hash {
+        let mut hasher = blake3::Hasher::new();
+        hasher.update(hash.as_bytes());
+        if self.vectors.is_ragged() {
+            // Or the end of the vectors and the start of the id would not be told.
+            hasher.update(&(vector.len() as u64).to_le_bytes());
+        }
+        hasher.update(&vector_bytes(vector));
+        if weight != 1.0 {
+            // No id starts like this.
+            hasher.update(&[2]);
+            hasher.update(&weight.to_le_bytes());
+        }
+        hasher.update(&id.map(id_key).unwrap_or_default());
+        hasher.finalize()
+    }
 }
 
 const NO_HASH: blake3::Hash = blake3::Hash::from_bytes([0; 32]);
-
-/// The hash of a bank with one more entry.
-fn chained(hash: blake3::Hash, id: Option<&PointId>, vector: &[f32], weight: f32) -> blake3::Hash {
-    let mut hasher = blake3::Hasher::new();
-    hasher.update(hash.as_bytes());
-    hasher.update(&vector_bytes(vector));
-    if weight != 1.0 {
-        // No id starts like this.
-        hasher.update(&[2]);
-        hasher.update(&weight.to_le_bytes());
-    }
-    hasher.update(&id.map(id_key).unwrap_or_default());
-    hasher.finalize()
-}

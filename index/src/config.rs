@@ -5,7 +5,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use dehub_graph::CodeKind;
-use dehub_vector::{Dim, DimError, Metric};
+use dehub_vector::{Chunked, Dim, DimError, Metric, Numbers, Vector, VectorError};
 use serde::{Deserialize, Serialize};
 
 /// The longest name of a collection, a bank or a correction, in bytes.
@@ -221,6 +221,8 @@ pub struct CollectionConfig {
     pub graph: GraphConfig,
     /// What acknowledged writes survive.
     pub durability: Durability,
+    /// Whether a point has several vectors, compared by MaxSim: see [`CollectionConfig::with_multi`].
+    pub multi: bool,
 }
 
 /// A configuration no collection can have.
@@ -242,6 +244,14 @@ pub enum ConfigError {
         /// The largest value taken.
         most: usize,
     },
+    /// Multi-vectors under a metric that MaxSim has no meaning for.
+    #[error(
+        "multi-vectors are compared by the largest inner products: wanted the metric cosine or dot, found {found}"
+    )]
+    MultiMetric {
+        /// The metric.
+        found: Metric,
+    },
 }
 
 impl CollectionConfig {
@@ -256,18 +266,55 @@ impl CollectionConfig {
         };
         within("m", graph.m, 2, 128)?;
         within("ef_construction", graph.ef_construction, 1, 4096)?;
-        Ok(CollectionConfig { dim: Dim::new(dim)?, metric, graph, durability: Durability::Strict })
+        Ok(CollectionConfig {
+            dim: Dim::new(dim)?,
+            metric,
+            graph,
+            durability: Durability::Strict,
+            multi: false,
+        })
     }
 
     /// What the points of a collection with named vectors are kept by: no vectors, and never a graph.
     pub(crate) fn of_points(durability: Durability) -> CollectionConfig {
         let graph = GraphConfig { full_scan_threshold: usize::MAX, ..GraphConfig::default() };
-        CollectionConfig { dim: Dim::ONE, metric: Metric::Dot, graph, durability }
+        CollectionConfig { dim: Dim::ONE, metric: Metric::Dot, graph, durability, multi: false }
+    }
+
+    /// The same for points of one to [`dehub_vector::MULTI_MAX`] vectors each. The similarity of a query and a point is
+    /// [`dehub_vector::max_sim`], and every search is exact.
+    ///
+    /// # Errors
+    /// [`ConfigError::MultiMetric`] under [`Metric::Euclidean`].
+    pub fn with_multi(self) -> Result<CollectionConfig, ConfigError> {
+        match self.metric {
+            Metric::Cosine | Metric::Dot => Ok(CollectionConfig { multi: true, ..self }),
+            Metric::Euclidean => Err(ConfigError::MultiMetric { found: self.metric }),
+        }
+    }
+
+    /// Checks the vector of a point, of a bank's entry or of a query; the vectors, where points have several.
+    pub fn vector(&self, numbers: &Numbers) -> Result<Vector, VectorError> {
+        let check = if self.multi { Vector::multi } else { Vector::single };
+        check(numbers, self.dim, self.metric)
+    }
+
+    /// A stored vector as it was given.
+    pub fn numbers(&self, vector: &[f32]) -> Numbers {
+        if self.multi { Numbers::of_rows(vector.to_vec(), self.dim.get()) } else { vector.to_vec().into() }
+    }
+
+    /// No rows yet, of the vectors of points or of the entries of banks.
+    pub(crate) fn rows(&self) -> Chunked {
+        let new = if self.multi { Chunked::ragged } else { Chunked::new };
+        new(self.dim.get())
     }
 
     /// Whether a collection of `points` points is large enough for a graph.
     pub fn wants_graph(&self, points: usize) -> bool {
-        points > 0 && points.saturating_mul(self.dim.get()) / 256 >= self.graph.full_scan_threshold
+        points > 0
+            && !self.multi
+            && points.saturating_mul(self.dim.get()) / 256 >= self.graph.full_scan_threshold
     }
 }
 
@@ -352,7 +399,7 @@ impl StoredConfig {
             quantization,
             durability: config.durability,
             spaces,
-            multi: false,
+            multi: config.multi,
         }
     }
 
@@ -375,7 +422,8 @@ impl StoredConfig {
         let StoredConfig { m, ef_construction, full_scan_threshold, quantization, .. } = *self;
         let graph = GraphConfig { m, ef_construction, full_scan_threshold, quantization };
         let config = CollectionConfig::new(self.dim, self.metric, graph)?;
-        Ok(CollectionConfig { durability: self.durability, ..config })
+        let config = CollectionConfig { durability: self.durability, ..config };
+        if self.multi { config.with_multi() } else { Ok(config) }
     }
 }
 

@@ -247,6 +247,14 @@ pub enum WriteError {
         /// The banks there are.
         found: String,
     },
+    /// Something that is not for points of several vectors each.
+    #[error("{what} is not for multi-vectors: {reason}")]
+    MultiVectors {
+        /// What.
+        what: String,
+        /// Why.
+        reason: &'static str,
+    },
     /// A method that needs a bank was given none.
     #[error("{method} needs a {kind} bank, and none was named")]
     NoBank {
@@ -569,6 +577,7 @@ impl WriteError {
             | WriteError::TooManyPoints { .. }
             | WriteError::BankTooLarge { .. }
             | WriteError::UnknownBank { .. }
+            | WriteError::MultiVectors { .. }
             | WriteError::NoBank { .. }
             | WriteError::BankKind { .. }
             | WriteError::EmptyGallery { .. }

@@ -21,14 +21,15 @@ use crate::record::{
     BANKS, BankRecord, CALIBRATION_KEY, CONFIG_KEY, CORRECTIONS, COUNTERS_KEY, CorrectionRecord, Counters,
     DEFAULT_KEY, ENTRIES, FIELD_PREFIX, HELD_PREFIX, IDS, LIVE_KEY, META, POINTS, POTENTIALS, PRIORS_KEY,
     RULE_KEY, SETS, STATES, SetKind, SetRecord, VECTORS, WEIGHTS, damaged, from_json, pair_key, prior_prefix,
-    read_id, read_list, read_pair, read_point, read_u32, read_vector, read_vector_to, row_key,
+    read_id, read_list, read_pair, read_point, read_u32, read_vector, read_vector_to, read_vectors, row_key,
+    split_entry,
 };
 use crate::row_set::RowSet;
 use crate::spaces::{Role, Whole};
 use crate::state::{Fitting, Set, State};
 use crate::{
-    Calibration, DefaultCorrection, HubRule, LiveBank, Name, OpenError, OpenPhase, OpenProgress, ReadError,
-    WEIGHT_MAX, graph_file, texts,
+    Calibration, CollectionConfig, DefaultCorrection, HubRule, LiveBank, Name, OpenError, OpenPhase,
+    OpenProgress, ReadError, WEIGHT_MAX, graph_file, texts,
 };
 
 /// Rows whose vectors one thread reads at once, of 4,096 dimensions at most 64 MiB.
@@ -195,7 +196,7 @@ pub(crate) fn read_priors(state: &mut State, store: &View<'_>) -> Result<u64, Re
 
 /// Vectors and ids, which are the larger part of most collections, are read side by side.
 fn read_points(state: &mut State, store: &View<'_>, progress: &OpenProgress) -> Result<(), ReadError> {
-    let (kept, ids) = rayon::join(|| read_vectors(state, store, progress), || read_ids(store));
+    let (kept, ids) = rayon::join(|| read_rows(state, store, progress), || read_ids(store));
     let kept = kept?;
     let is_without = state.role == Role::Points;
     for row in ids? {
@@ -219,7 +220,7 @@ fn read_space(
         let (found, wanted) = (state.counters.next_row, points.counters.next_row);
         return Err(damaged(META, format!("a named vector has {found} rows, and the points {wanted}")).into());
     }
-    let kept = read_vectors(state, store, progress)?;
+    let kept = read_rows(state, store, progress)?;
     if let Some(row) = kept.iter().find(|&row| !points.live.contains(row)) {
         return Err(damaged(VECTORS, format!("row {row} has a vector and holds no point")).into());
     }
@@ -234,8 +235,8 @@ fn read_ids(store: &View<'_>) -> Result<Vec<u32>, ReadError> {
 }
 
 /// Fills in the vectors of all rows, zeros where there is none; gives the rows that have one.
-fn read_vectors(state: &mut State, store: &View<'_>, progress: &OpenProgress) -> Result<RowSet, ReadError> {
-    let (dim, end) = (state.config.dim.get(), state.counters.next_row);
+fn read_rows(state: &mut State, store: &View<'_>, progress: &OpenProgress) -> Result<RowSet, ReadError> {
+    let (config, end) = (state.config, state.counters.next_row);
     if let Some(item) = store.scan(VECTORS, &row_key(end), None).next() {
         let row = read_u32(VECTORS, &item?.0)?;
         return Err(damaged(VECTORS, format!("row {row} was never given")).into());
@@ -244,9 +245,12 @@ fn read_vectors(state: &mut State, store: &View<'_>, progress: &OpenProgress) ->
         (0..end).step_by(PIECE_ROWS).map(|first| first..end.min(first.saturating_add(PIECE))).collect();
     let mut kept = RowSet::default();
     for pieces in pieces.chunks(rayon::current_num_threads()) {
-        let read = pieces.par_iter().map(|rows| read_piece(store, rows.clone(), dim));
+        let read = pieces.par_iter().map(|rows| read_piece(store, rows.clone(), &config));
         for (numbers, rows) in read.collect::<Result<Vec<_>, ReadError>>()? {
-            for (vector, row) in numbers.chunks_exact(dim).zip(rows) {
+            let mut rest = &numbers[..];
+            for (row, len) in rows {
+                let (vector, after) = rest.split_at(len);
+                rest = after;
                 state.push_gone((row - state.row_count()) as usize);
                 state.push_stored(vector);
                 kept.insert(row);
@@ -258,16 +262,23 @@ fn read_vectors(state: &mut State, store: &View<'_>, progress: &OpenProgress) ->
     Ok(kept)
 }
 
-/// The vectors of those of some rows that have one, one after the other, and these rows.
-fn read_piece(store: &View<'_>, rows: Range<u32>, dim: usize) -> Result<(Vec<f32>, Vec<u32>), ReadError> {
+/// Numbers of vectors, one vector after the other, and the row of each with how many numbers it has.
+type Piece = (Vec<f32>, Vec<(u32, usize)>);
+
+/// The vectors of those of some rows that have one.
+fn read_piece(store: &View<'_>, rows: Range<u32>, config: &CollectionConfig) -> Result<Piece, ReadError> {
     let (mut numbers, mut found) = (Vec::new(), Vec::new());
     for item in store.scan(VECTORS, &row_key(rows.start), Some(&row_key(rows.end))) {
         let (key, value) = item?;
         let row = read_u32(VECTORS, &key)?;
         let place = numbers.len();
-        numbers.resize(place + dim, 0.0);
-        read_vector_to(VECTORS, &value, &mut numbers[place..])?;
-        found.push(row);
+        if config.multi {
+            numbers.extend(read_vectors(VECTORS, &value, config)?);
+        } else {
+            numbers.resize(place + config.dim.get(), 0.0);
+            read_vector_to(VECTORS, &value, &mut numbers[place..])?;
+        }
+        found.push((row, numbers.len() - place));
     }
     Ok((numbers, found))
 }
@@ -277,7 +288,6 @@ pub(crate) fn read_banks(
     store: &View<'_>,
     progress: &OpenProgress,
 ) -> Result<(), ReadError> {
-    let dim = state.config.dim.get();
     let banks = store.scan(BANKS, &[], None).collect::<Result<Vec<_>, _>>()?;
     progress.begin(OpenPhase::Banks, banks.len() as u64);
     for (key, value) in banks {
@@ -286,7 +296,7 @@ pub(crate) fn read_banks(
         let record: BankRecord = from_json(BANKS, &value)?;
         let kind = if record.gallery { BankKind::Gallery } else { BankKind::Query };
         let mut weights = read_weights(store, &record)?;
-        let mut bank = Bank::new(record.number, kind, dim);
+        let mut bank = Bank::new(record.number, kind, state.config.rows());
         bank.table = record.table;
         let end = pair_key(record.number, record.slots);
         for item in store.scan(ENTRIES, &pair_key(record.number, 0), Some(&end)) {
@@ -296,12 +306,11 @@ pub(crate) fn read_banks(
             while bank.slots() < slot {
                 bank.push_dead();
             }
-            let (vector, id) = value
-                .split_at_checked(4 * dim)
+            let (vector, id) = split_entry(&value, &state.config)
                 .ok_or_else(|| damaged(ENTRIES, format!("entry {slot} of bank `{name}` is not whole")))?;
             let id = if id.is_empty() { None } else { Some(read_id(ENTRIES, id)?) };
             let weight = weights.remove(&slot).unwrap_or(1.0);
-            bank.push(id.as_ref(), &read_vector(ENTRIES, vector, dim)?, weight);
+            bank.push(id.as_ref(), &read_vectors(ENTRIES, vector, &state.config)?, weight);
         }
         while bank.slots() < record.slots {
             bank.push_dead();

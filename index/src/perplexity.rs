@@ -1,7 +1,6 @@
 //! Temperatures found from the data.
 
 use dehub_normalize::{BankKind, Method, MethodInput, PERPLEXITY_POINTS_MAX, beta_of_perplexity};
-use dehub_vector::Chunked;
 
 use crate::{Name, Snapshot, WriteError};
 
@@ -25,7 +24,7 @@ impl Snapshot {
             }
             let rows: Vec<u32> = self.live.iter().collect();
             let taken = rows.len().min(PERPLEXITY_POINTS_MAX);
-            let mut points = Chunked::new(self.vectors.width());
+            let mut points = self.vectors.empty_like();
             (0..taken).for_each(|place| points.push(self.vector(rows[place * rows.len() / taken])));
             let bank = vectors.fit(self.config.metric);
             beta_of_perplexity(&points, bank, perplexity)

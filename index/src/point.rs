@@ -1,6 +1,6 @@
 //! Points as they are written and read.
 
-use dehub_vector::PointId;
+use dehub_vector::{Numbers, PointId};
 
 use crate::{Name, Payload, PointAlarm};
 
@@ -15,8 +15,8 @@ pub const TEXT_BYTES_MAX: usize = 1024 * 1024;
 pub struct PointInput {
     /// Its id. A point with this id that exists already is replaced.
     pub id: PointId,
-    /// Its vector's coordinates; none in a collection with named vectors.
-    pub vector: Vec<f32>,
+    /// Its vector's coordinates, or those of its several vectors; none in a collection with named vectors.
+    pub vector: Numbers,
     /// Its vectors in a collection with named ones: some, all or none of them.
     pub named: Vec<NamedVector>,
     /// Its payload.
@@ -30,14 +30,14 @@ pub struct PointInput {
 pub struct NamedVector {
     /// The name, which is one of the collection's.
     pub name: Name,
-    /// The coordinates.
-    pub vector: Vec<f32>,
+    /// The coordinates, or those of several vectors.
+    pub vector: Numbers,
 }
 
 impl PointInput {
     /// A point with one vector, or with none for a collection with named vectors, and nothing else.
-    pub fn new(id: impl Into<PointId>, vector: Vec<f32>) -> PointInput {
-        PointInput { id: id.into(), vector, named: Vec::new(), payload: None, text: None }
+    pub fn new(id: impl Into<PointId>, vector: impl Into<Numbers>) -> PointInput {
+        PointInput { id: id.into(), vector: vector.into(), named: Vec::new(), payload: None, text: None }
     }
 }
 
@@ -47,7 +47,7 @@ pub struct VectorsInput {
     /// Its id.
     pub id: PointId,
     /// As of [`PointInput::vector`].
-    pub vector: Vec<f32>,
+    pub vector: Numbers,
     /// As of [`PointInput::named`]. Those that are not among them stay.
     pub named: Vec<NamedVector>,
 }

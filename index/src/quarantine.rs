@@ -46,7 +46,8 @@ impl HeldRecord {
     pub(crate) fn new(held: &HeldPoint) -> HeldRecord {
         let HeldPoint { point, correction, bias, p, sequence } = held.clone();
         let payload = point.payload.map(|payload| payload.as_json().to_owned());
-        HeldRecord { vector: point.vector, text: point.text, payload, correction, bias, p, sequence }
+        let vector = point.vector.into_vec();
+        HeldRecord { vector, text: point.text, payload, correction, bias, p, sequence }
     }
 
     pub(crate) fn into_point(self, id: PointId) -> HeldPoint {

@@ -3,10 +3,10 @@
 
 use dehub_normalize::{Gap, Statistic};
 use dehub_store::Family;
-use dehub_vector::{Candidate, PointId};
+use dehub_vector::{Candidate, MULTI_MAX, PointId};
 use serde::{Deserialize, Serialize};
 
-use crate::{Name, Payload, PayloadPath, Point};
+use crate::{CollectionConfig, Name, Payload, PayloadPath, Point};
 
 /// One record each: the configuration, counters, the default correction, the rule of the quarantine, every
 /// point in it, every index of a payload field, the names of priors, every value of one, and every fit that is not
@@ -16,11 +16,11 @@ pub(crate) const META: Family = Family::new("meta");
 pub(crate) const IDS: Family = Family::new("ids");
 /// Row → id, text and payload.
 pub(crate) const POINTS: Family = Family::new("points");
-/// Row → vector.
+/// Row → vector, or several one after the other.
 pub(crate) const VECTORS: Family = Family::new("vectors");
 /// Bank name → [`BankRecord`].
 pub(crate) const BANKS: Family = Family::new("banks");
-/// Bank number, entry → vector, then id.
+/// Bank number, entry → vector, then id: see [`entry_bytes`].
 pub(crate) const ENTRIES: Family = Family::new("entries");
 /// Weight table, entry → weight, where it is not 1.
 pub(crate) const WEIGHTS: Family = Family::new("weights");
@@ -304,6 +304,44 @@ pub(crate) fn read_vector(family: Family, bytes: &[u8], dim: usize) -> Result<Ve
     let mut vector = vec![0.0; dim];
     read_vector_to(family, bytes, &mut vector)?;
     Ok(vector)
+}
+
+/// What an entry of a bank is stored as: of one with several vectors how many these are, then the numbers, then the
+/// key of its id.
+pub(crate) fn entry_bytes(id: Option<&PointId>, vector: &[f32], config: &CollectionConfig) -> Vec<u8> {
+    let mut bytes = Vec::with_capacity(4 * vector.len() + 16);
+    if config.multi {
+        let count = u32::try_from(vector.len() / config.dim.get()).expect("at most MULTI_MAX");
+        bytes.extend(count.to_le_bytes());
+    }
+    bytes.extend(vector_bytes(vector));
+    bytes.extend(id.map(id_key).unwrap_or_default());
+    bytes
+}
+
+/// The numbers and the id's key of a stored entry; `None` if it is too short.
+pub(crate) fn split_entry<'a>(bytes: &'a [u8], config: &CollectionConfig) -> Option<(&'a [u8], &'a [u8])> {
+    let (count, rest) = if config.multi {
+        let (count, rest) = bytes.split_first_chunk::<4>()?;
+        (u32::from_le_bytes(*count) as usize, rest)
+    } else {
+        (1, bytes)
+    };
+    rest.split_at_checked(count.checked_mul(4 * config.dim.get())?)
+}
+
+/// The numbers of a stored vector, or of several, one after the other.
+pub(crate) fn read_vectors(
+    family: Family,
+    bytes: &[u8],
+    config: &CollectionConfig,
+) -> Result<Vec<f32>, DamagedRecord> {
+    let dim = config.dim.get();
+    let count = if config.multi { bytes.len() / (4 * dim) } else { 1 };
+    if count == 0 || count > MULTI_MAX {
+        return Err(damaged(family, format!("{} bytes for vectors of {dim} dimensions", bytes.len())));
+    }
+    read_vector(family, bytes, count * dim)
 }
 
 /// Reads a vector to its place.

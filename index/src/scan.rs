@@ -187,7 +187,7 @@ impl Snapshot {
         variants: &[Variant<'_>],
     ) -> Result<Vec<Vec<Answer>>, TimeUp> {
         self.check(question);
-        let answers = if gather::is_better(scope, self.len(), question.vectors.len()) {
+        let answers = if self.config().multi || gather::is_better(scope, self.len(), question.vectors.len()) {
             gather::scan(self, question, variants, scope)
         } else {
             let screen = Screen::best(!question.targets.is_empty());
@@ -207,6 +207,9 @@ impl Snapshot {
         screen: Screen,
     ) -> Vec<Vec<Answer>> {
         self.check(question);
+        if self.config().multi {
+            return gather::scan(self, question, variants, &self.scope());
+        }
         screen::scan(self, question, variants, screen, &self.scope())
     }
 

@@ -6,7 +6,7 @@ use std::sync::{Arc, OnceLock};
 
 use dehub_graph::Segment;
 use dehub_store::{OwnedView, Store};
-use dehub_vector::{Chunked, Metric, PointId, Vector, dot};
+use dehub_vector::{Chunked, Metric, PointId, Vector};
 
 use crate::bank::Bank;
 use crate::payload::PayloadColumns;
@@ -14,6 +14,7 @@ use crate::priors::Prior;
 use crate::quarantine::Quarantine;
 use crate::record::{
     ENTRIES, IDS, META, POINTS, damaged, id_key, pair_key, read_id, read_point, read_u32, row_key,
+    split_entry,
 };
 use crate::row_set::RowSet;
 use crate::segments::Segments;
@@ -260,9 +261,9 @@ impl Snapshot {
         Vector::stored(self.vector(row))
     }
 
-    /// The raw similarity of a query and a row.
+    /// The raw similarity of a query and a row; of several vectors each, the mean form of MaxSim.
     pub fn similarity(&self, query: &Vector, row: u32) -> f32 {
-        let product = dot(query.as_slice(), self.vector(row));
+        let product = self.vectors.product(query.as_slice(), row as usize);
         match (self.config.metric, &self.half_norms) {
             (Metric::Euclidean, Some(halves)) => {
                 product - (halves.at(row as usize) + query.half_squared_norm())
@@ -343,9 +344,9 @@ impl Snapshot {
         let read = |(slot, vector, weight): (u32, &[f32], f32), value: Option<Vec<u8>>| {
             let gone = || damaged(ENTRIES, format!("entry {slot} of bank `{name}` is not whole"));
             let value = value.ok_or_else(gone)?;
-            let id = value.get(4 * self.config.dim.get()..).ok_or_else(gone)?;
+            let (_, id) = split_entry(&value, &self.config).ok_or_else(gone)?;
             let id = if id.is_empty() { None } else { Some(read_id(ENTRIES, id)?) };
-            Ok(EntryInput { id, vector: vector.to_vec(), weight })
+            Ok(EntryInput { id, vector: self.config.numbers(vector), weight })
         };
         entries.into_iter().zip(values).map(|(entry, value)| read(entry, value)).collect()
     }

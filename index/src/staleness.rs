@@ -2,7 +2,7 @@
 //! the entries it has not taken in are.
 
 use dehub_normalize::{Growth, Unseen};
-use dehub_vector::{Metric, dot};
+use dehub_vector::Metric;
 
 use crate::bank::Bank;
 use crate::correction::Source;
@@ -31,9 +31,8 @@ impl Later {
                 later.seen += weight;
                 heaviest = heaviest.max(weight);
             } else {
-                let vector = bank.vectors.row(slot as usize);
                 later.weight += weight;
-                later.longest = later.longest.max(f64::from(dot(vector, vector)).sqrt());
+                later.longest = later.longest.max(f64::from(bank.vectors.square(slot as usize)).sqrt());
             }
         }
         later.seen -= heaviest;
@@ -68,8 +67,8 @@ impl Snapshot {
         let bytes =
             bytes.ok_or_else(|| damaged(STATES, format!("set {} has no state for row {row}", source.set)))?;
         let state = source.statistic.decode(&bytes)?;
-        let vector = self.vector(row);
-        let unseen = later.unseen(self.config.metric, f64::from(dot(vector, vector)).sqrt());
+        let length = f64::from(self.vectors.square(row as usize)).sqrt();
+        let unseen = later.unseen(self.config.metric, length);
         Ok(source.statistic.growth(&state, &unseen))
     }
 

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use dehub_normalize::{Activation, BankKind, Method, Statistic, Term};
-use dehub_vector::{CHUNK_ROWS, Chunked, Metric, PointId, Vector, dot};
+use dehub_vector::{CHUNK_ROWS, Chunked, Metric, PointId, Vector, longest_square};
 
 use crate::bank::Bank;
 use crate::correction::{Column, Correction, CorrectionInfo, Source};
@@ -116,7 +116,7 @@ impl State {
             identity,
             format,
             counters: Counters::default(),
-            vectors: Chunked::new(config.dim.get()),
+            vectors: config.rows(),
             half_norms,
             norm_max: 0.0,
             live: RowSet::default(),
@@ -166,8 +166,9 @@ impl State {
 
     /// Appends a row with a vector that was valid when it was stored.
     pub(crate) fn push_stored(&mut self, vector: &[f32]) {
-        let half = dot(vector, vector) / 2.0;
-        self.norm_max = self.norm_max.max((2.0 * half).sqrt());
+        let square = longest_square(vector, self.config.dim.get());
+        let half = square / 2.0;
+        self.norm_max = self.norm_max.max(square.sqrt());
         if let Some(halves) = &mut self.half_norms {
             halves.push(&[half]);
         }

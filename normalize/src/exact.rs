@@ -2,12 +2,12 @@
 
 use std::ops::Range;
 
-use dehub_vector::{Metric, dot};
+use dehub_vector::longest_square;
 
-use crate::fit::{slack, square};
+use crate::fit::{pair, slack};
 use crate::{Bank, Block, Statistic};
 
-/// Scores pairs of a block with [`dot`], where a matrix product is right but for the last bits: what a
+/// Scores pairs of a block with [`pair`], where a matrix product is right but for the last bits: what a
 /// query's rank in a list is counted from must tie with what the query itself is scored by.
 #[derive(Clone, Copy)]
 pub(crate) struct ExactPairs<'a> {
@@ -19,7 +19,7 @@ pub(crate) struct ExactPairs<'a> {
 impl<'a> ExactPairs<'a> {
     pub(crate) fn new(bank: Bank<'a>, entries: &Range<usize>, statistics: &[Statistic]) -> ExactPairs<'a> {
         let is_needed = statistics.iter().any(|statistic| matches!(statistic, Statistic::Largest { .. }));
-        let squares = entries.clone().filter(|_| is_needed).map(|entry| square(bank.vectors.row(entry)));
+        let squares = entries.clone().filter(|_| is_needed).map(|entry| bank.vectors.square(entry));
         ExactPairs { bank, square_max: squares.fold(0.0, f32::max) }
     }
 
@@ -30,8 +30,8 @@ impl<'a> ExactPairs<'a> {
         let is_there = |place: usize| block.weights.get(place).is_none_or(|&weight| weight > 0.0);
         let places = (0..block.similarities.len()).filter(|&place| is_there(place));
         let products: Vec<f32> = places.clone().map(|place| block.similarities[place]).collect();
-        let point_square = square(point);
-        let slack = slack(point.len(), point_square, self.square_max);
+        let dim = self.bank.vectors.width();
+        let slack = slack(dim, longest_square(point, dim), self.square_max);
         let mut floor = if kept.len() >= k { kept[k - 1] - slack } else { f32::MIN };
         if products.len() > k {
             let mut sorted = products.clone();
@@ -40,15 +40,8 @@ impl<'a> ExactPairs<'a> {
             floor = floor.max(*least - 2.0 * slack);
         }
         let near = places.filter(|&place| block.similarities[place] >= floor);
-        near.map(|place| self.similarity(point, point_square, block.first_entry as usize + place)).collect()
-    }
-
-    fn similarity(&self, point: &[f32], point_square: f32, entry: usize) -> f32 {
-        let entry = self.bank.vectors.row(entry);
-        let product = dot(entry, point);
-        match self.bank.metric {
-            Metric::Cosine | Metric::Dot => product,
-            Metric::Euclidean => product - (point_square / 2.0 + square(entry) / 2.0),
-        }
+        let similarity =
+            |place| pair(self.bank.vectors, block.first_entry as usize + place, point, self.bank.metric);
+        near.map(similarity).collect()
     }
 }

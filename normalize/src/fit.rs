@@ -4,11 +4,13 @@
 use std::ops::Range;
 use std::sync::{Mutex, PoisonError};
 
-use dehub_vector::{CHUNK_ROWS, Candidate, Chunked, Metric, TopK, dot, matrix_product, product_error};
+use dehub_vector::{
+    CHUNK_ROWS, Candidate, Chunked, Metric, TopK, dot, matrix_product, max_sim, product_error,
+};
 use rayon::prelude::*;
 
 use crate::exact::ExactPairs;
-use crate::{Activation, Block, State, Statistic};
+use crate::{Activation, Block, State, Statistic, multi};
 
 /// A bank as fitting sees it.
 #[derive(Debug, Clone, Copy)]
@@ -31,7 +33,7 @@ impl<'a> Bank<'a> {
 
     /// The weights of entries of one chunk; none when all are 1.
     fn weights_of(&self, entries: &Span) -> &'a [f32] {
-        let weights = self.weights.map_or(&[][..], |weights| within_chunk(weights, entries));
+        let weights = self.weights.map_or(&[][..], |weights| weights.within_chunk(entries));
         if weights.iter().all(|&weight| weight == 1.0) { &[] } else { weights }
     }
 }
@@ -187,7 +189,7 @@ pub fn fit_activation(
     rows.retain(|span| points.has_live(span));
     let longest = longest_of(points, &rows);
     let lists = entries.par_chunks(CHUNK_ROWS).map(|entries| {
-        let mut gathered = Chunked::new(bank.vectors.width());
+        let mut gathered = bank.vectors.empty_like();
         entries.iter().for_each(|&entry| gathered.push(bank.vectors.row(entry as usize)));
         let mut lists = Lists::new(&gathered, bank.metric, k, longest);
         let mut block = Vec::new();
@@ -211,16 +213,16 @@ pub fn fit_activation(
 /// The rows whose state may keep one of the `removed` entries, and must be fitted anew without them: those
 /// with such an entry as near as the least they keep, as far as 32 bits can tell.
 pub fn rows_holding(points: &Points<'_>, bank: Bank<'_>, removed: &[u32], states: &[State]) -> Vec<u32> {
-    let mut gathered = Chunked::new(bank.vectors.width());
+    let mut gathered = bank.vectors.empty_like();
     removed.iter().for_each(|&entry| gathered.push(bank.vectors.row(entry as usize)));
-    let longest = (0..gathered.len()).map(|place| square(gathered.row(place))).fold(0.0, f32::max);
+    let longest = (0..gathered.len()).map(|place| gathered.square(place)).fold(0.0, f32::max);
     let everyone = Points { vectors: points.vectors, live: points.live, own_entry: &|_| None };
     let nearest = Statistic::TopMean { k: 1 };
     let nearest = fit_states(&everyone, 0, Bank::new(&gathered, bank.metric), 0, &[nearest]);
     let may_hold = |(row, (nearest, state)): (u32, (&State, &State))| {
         let State::KLargest(nearest) = nearest else { return None };
-        let vector = points.vectors.row(row as usize);
-        let reach = nearest.least()? + 2.0 * slack(vector.len(), square(vector), longest);
+        let square = points.vectors.square(row as usize);
+        let reach = nearest.least()? + 2.0 * slack(points.vectors.width(), square, longest);
         state.may_hold(reach).then_some(row)
     };
     (0..).zip(nearest.iter().flatten().zip(states)).filter_map(may_hold).collect()
@@ -229,7 +231,7 @@ pub fn rows_holding(points: &Points<'_>, bank: Bank<'_>, removed: &[u32], states
 /// The largest squared length of a point's vector.
 fn longest_of(points: &Points<'_>, rows: &[Span]) -> f32 {
     let rows = rows.iter().filter(|span| points.has_live(span)).flat_map(Range::clone);
-    rows.map(|row| square(points.vectors.row(row))).fold(0.0, f32::max)
+    rows.map(|row| points.vectors.square(row)).fold(0.0, f32::max)
 }
 
 pub(crate) type Span = Range<usize>;
@@ -246,11 +248,6 @@ pub(crate) fn spans(range: Span) -> Vec<Span> {
     spans
 }
 
-pub(crate) fn within_chunk<'a>(matrix: &'a Chunked, span: &Span) -> &'a [f32] {
-    let first = span.start % CHUNK_ROWS;
-    &matrix.chunk(span.start / CHUNK_ROWS)[first * matrix.width()..(first + span.len()) * matrix.width()]
-}
-
 /// The similarity of each point of `span` to each of `entries`, a line a point.
 pub(crate) fn similarities(
     span: &Span,
@@ -260,9 +257,12 @@ pub(crate) fn similarities(
     block: &mut Vec<f32>,
 ) {
     let dim = points.width();
-    let (left, right) = (within_chunk(points, span), within_chunk(bank.vectors, entries));
     block.clear();
     block.resize(span.len() * entries.len(), 0.0);
+    if points.is_ragged() {
+        return multi::similarities(span, points, entries, bank.vectors, block);
+    }
+    let (left, right) = (points.within_chunk(span), bank.vectors.within_chunk(entries));
     matrix_product(left, right, dim, block);
     match bank.metric {
         Metric::Cosine | Metric::Dot => {}
@@ -359,18 +359,26 @@ impl<'a> Lists<'a> {
     }
 
     fn score(&mut self, row: usize, point: &[f32], entry: usize) {
-        let vector = self.bank.row(entry);
-        let product = dot(point, vector);
-        let similarity = match self.metric {
-            Metric::Cosine | Metric::Dot => product,
-            Metric::Euclidean => product - (square(point) / 2.0 + square(vector) / 2.0),
-        };
+        let similarity = pair(self.bank, entry, point, self.metric);
         let top = &mut self.tops[entry];
         if top.push(Candidate::new(similarity, row_number(row)))
             && let Some(worst) = top.threshold()
         {
-            self.floors[entry] = worst.score - slack(point.len(), self.longest, square(vector));
+            let slack = slack(self.bank.width(), self.longest, self.bank.square(entry));
+            self.floors[entry] = worst.score - slack;
         }
+    }
+}
+
+/// The similarity of an entry and a point, as a search with the entry scores it.
+pub(crate) fn pair(bank: &Chunked, entry: usize, point: &[f32], metric: Metric) -> f32 {
+    if bank.is_ragged() {
+        return max_sim(bank.row(entry), point, bank.width());
+    }
+    let product = dot(point, bank.row(entry));
+    match metric {
+        Metric::Cosine | Metric::Dot => product,
+        Metric::Euclidean => product - (square(point) / 2.0 + square(bank.row(entry)) / 2.0),
     }
 }
 

@@ -23,6 +23,7 @@ mod kept;
 mod method;
 mod method_input;
 mod methods;
+mod multi;
 mod perplexity;
 mod rewrite;
 mod scorer;

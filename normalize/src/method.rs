@@ -382,6 +382,28 @@ impl Method {
         self.recipe.refuses(metric)
     }
 
+    /// Why the method has no meaning where points have several vectors, compared by MaxSim, if it has none. MaxSim of
+    /// a query and a point is not that of the point and the query, and no vector is the mean of several such.
+    pub fn refuses_multi(&self, metric: Metric) -> Option<&'static str> {
+        if self.scorer().is_some() {
+            return Some("its score is no weighted sum of similarities to a bank");
+        }
+        let refuses = |statistic: &Statistic| match statistic {
+            Statistic::Sinkhorn { .. } => Some("it balances similarities both ways, and MaxSim goes one way"),
+            Statistic::CentroidPull { .. } => Some("it needs the mean of vectors"),
+            Statistic::LogSumExp { .. }
+            | Statistic::TopMean { .. }
+            | Statistic::TopMeanPower { .. }
+            | Statistic::KthUnit { .. }
+            | Statistic::MeanUnit { .. }
+            | Statistic::Mean
+            | Statistic::MeanByDeviation
+            | Statistic::InverseDeviation
+            | Statistic::Largest { .. } => None,
+        };
+        self.statistics(metric).iter().find_map(|term| refuses(&term.statistic))
+    }
+
     /// The statistics the method subtracts, in the order of [`Method::weights`].
     pub fn terms(&self, metric: Metric) -> Vec<Term> {
         self.recipe.terms(&self.values, metric)

@@ -96,7 +96,7 @@ fn balanced(states: &[State], weights: Option<&Chunked>) -> Vec<f32> {
 /// The vectors of the points that exist.
 fn living(points: &Points<'_>) -> Chunked {
     let rows = (0_u32..).zip(0..points.vectors.len());
-    let mut living = Chunked::new(points.vectors.width());
+    let mut living = points.vectors.empty_like();
     rows.filter(|&(row, _)| (points.live)(row)).for_each(|(_, row)| living.push(points.vectors.row(row)));
     living
 }

@@ -14,7 +14,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let point = |id: &str, vector: [f32; 3]| -> Result<PointInput, Box<dyn std::error::Error>> {
         Ok(PointInput {
             id: PointId::text(id)?,
-            vector: vector.to_vec(),
+            vector: vector.to_vec().into(),
             named: Vec::new(),
             payload: None,
             text: None,
@@ -46,7 +46,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let snapshot = collection.snapshot();
     for ranking in [Ranking::Raw, Ranking::corrected("is")] {
         let settings = Settings { ranking, ..Settings::default() };
-        let query = Query { source: Source::Vector(vec![0.8, 0.5, 0.4]), settings };
+        let query = Query { source: Source::Vector(vec![0.8, 0.5, 0.4].into()), settings };
         let response = run(&snapshot, &[query])?.swap_remove(0);
         let rows: Vec<u32> = response.hits.iter().map(|hit| hit.row).collect();
         let names = snapshot.points(&rows)?.into_iter().map(|point| point.id.to_string()).collect::<Vec<_>>();

@@ -93,7 +93,7 @@ fn is_alike(earlier: &CalibrationSubject, now: &CalibrationSubject) -> bool {
 /// Queries to ask: entries of a bank; without one, vectors half way between two points. Points themselves are
 /// found with far less effort than what is asked of them.
 fn sample(snapshot: &Snapshot, bank: Option<&Name>) -> Vec<Source> {
-    let source = |query: Vec<f32>| Source::Vector(query);
+    let source = |query: Vec<f32>| Source::vector(query);
     if let Some(bank) = bank {
         let queries = snapshot.bank_queries(bank, QUERIES);
         return queries.iter().map(|query| source(query.as_slice().to_vec())).collect();

@@ -17,6 +17,12 @@ pub enum QueryError {
         /// What is wrong with it.
         source: VectorError,
     },
+    /// A kind of query that is not for points of several vectors each.
+    #[error("a query of the kind `{what}` is not for multi-vectors: search by one, or by the id of a point")]
+    MultiVectors {
+        /// The kind.
+        what: &'static str,
+    },
     /// The point to search by does not exist.
     #[error("query {place}: there is no point with the id {id}")]
     UnknownPoint {
@@ -202,6 +208,7 @@ impl QueryError {
             QueryError::Read(error) => error.blame(),
             QueryError::Text(error) => error.blame(),
             QueryError::Vector { .. }
+            | QueryError::MultiVectors { .. }
             | QueryError::UnknownPoint { .. }
             | QueryError::NoVector { .. }
             | QueryError::UnknownCorrection { .. }

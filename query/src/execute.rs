@@ -19,7 +19,8 @@ const GATE_PART: usize = 8;
 /// The least effort of such a look.
 const GATE_EFFORT_MIN: usize = 8;
 
-/// A point found.
+/// A point found. Where points have several vectors, its similarity is the sum of [`dehub_vector::max_sim`], and all
+/// parts of its score are as many times those of one vector as the query has vectors.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Hit {
     /// Its row in the snapshot.
@@ -218,15 +219,24 @@ impl Asked<'_> {
         (ranked, is_whole.get())
     }
 
+    /// What scores are multiplied by: 1, or for a multi-vector the number of its vectors. MaxSim is a sum over them, and
+    /// points are ranked by its mean.
+    #[expect(clippy::cast_precision_loss, reason = "at most MULTI_MAX")]
+    fn times(&self, query: &Prepared) -> f32 {
+        let config = self.snapshot.config();
+        if config.multi { (query.vector.as_slice().len() / config.dim.get()) as f32 } else { 1.0 }
+    }
+
     fn response(&self, query: &Prepared, ranked: Ranked, plan: &Plan) -> Response {
         let variant = ranked.variant.map(|variant| &self.rankings.variants[variant]);
+        let times = self.times(query);
         let hit = |candidate: Candidate| {
-            let raw_score = self.snapshot.similarity(&query.vector, candidate.row);
-            let bias = variant.map(|variant| variant.correction_bias(candidate.row));
+            let raw_score = times * self.snapshot.similarity(&query.vector, candidate.row);
+            let bias = variant.map(|variant| times * variant.correction_bias(candidate.row));
             let scale = variant.map(|variant| variant.scale(candidate.row));
             let boosted = variant.filter(|_| !plan.priors.is_empty());
-            let boost = boosted.map(|variant| variant.boost(candidate.row));
-            Hit { row: candidate.row, score: candidate.score, raw_score, bias, scale, boost }
+            let boost = boosted.map(|variant| times * variant.boost(candidate.row));
+            Hit { row: candidate.row, score: times * candidate.score, raw_score, bias, scale, boost }
         };
         let others = ranked.best.into_iter().filter(|candidate| Some(candidate.row) != query.own_row);
         Response {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use dehub_index::{Column, Correction, ReadError, Scope, Snapshot};
 use dehub_normalize::Method;
-use dehub_vector::{PointId, Vector};
+use dehub_vector::{Numbers, PointId, Vector};
 
 use crate::ranking::Rankings;
 use crate::{Filter, QueryError};
@@ -30,8 +30,8 @@ pub const PRIOR_WEIGHT_MAX: f32 = 1e6;
 /// What to search for.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Source {
-    /// A vector, unchecked.
-    Vector(Vec<f32>),
+    /// A vector, or several where points have several; unchecked.
+    Vector(Numbers),
     /// A stored point, which is left out of its own answer.
     Point(PointId),
 }
@@ -115,6 +115,13 @@ pub struct Query {
     pub settings: Settings,
 }
 
+impl Source {
+    /// A vector, or the vectors of a multi-vector.
+    pub fn vector(numbers: impl Into<Numbers>) -> Source {
+        Source::Vector(numbers.into())
+    }
+}
+
 /// A query that passed every check.
 pub(crate) struct Prepared {
     pub(crate) vector: Vector,
@@ -127,8 +134,7 @@ impl Query {
         snapshot.check_vectors()?;
         match &self.source {
             Source::Vector(numbers) => {
-                let config = snapshot.config();
-                let vector = Vector::new(numbers, config.dim, config.metric);
+                let vector = snapshot.config().vector(numbers);
                 let vector = vector.map_err(|source| QueryError::Vector { place, source })?;
                 Ok(Prepared { vector, own_row: None })
             }

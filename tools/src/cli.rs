@@ -189,9 +189,13 @@ pub(crate) struct Create {
     #[arg(long, required_unless_present = "vector")]
     pub dim: Option<usize>,
     /// A vector that points have under this name, of so many dimensions, compared as --metric says or by a metric of
-    /// its own; again for each. Points have some, all or none of them.
-    #[arg(long, value_name = "NAME=DIM[,METRIC]", conflicts_with = "dim")]
+    /// its own, of which they have several if it ends in `,multi`; again for each. Points have some, all or none of
+    /// them.
+    #[arg(long, value_name = "NAME=DIM[,METRIC][,multi]", conflicts_with = "dim")]
     pub vector: Vec<String>,
+    /// Points have several vectors each, as late interaction gives them, which are compared by MaxSim.
+    #[arg(long, requires = "dim")]
+    pub multi: bool,
     /// How vectors are compared: cosine, dot (ip) or euclidean (l2).
     #[arg(long, default_value = "cosine")]
     pub metric: String,

@@ -8,10 +8,11 @@ use anyhow::{Context, bail};
 use dehub_format::{ReadOptions, Reader};
 use dehub_index::{CollectionConfig, Payload, PointInput};
 use dehub_query::LabelledQuery;
-use dehub_vector::{Metric, PointId, Vector};
+use dehub_vector::{Metric, Numbers, PointId, Vector};
 
 use crate::cli::VectorFile;
 pub(crate) use crate::judged::qrels;
+use crate::load_multi;
 
 /// Rows read and stored at once.
 pub(crate) const BATCH_ROWS: usize = 1024;
@@ -22,8 +23,8 @@ pub(crate) struct Row {
     pub number: u64,
     /// Its id, if the file has ids.
     pub id: Option<PointId>,
-    /// Its vector, unchecked.
-    pub vector: Vec<f32>,
+    /// Its vector, or vectors, unchecked.
+    pub vector: Numbers,
     /// Its text.
     pub text: Option<String>,
     /// Its other fields, as a JSON object.
@@ -39,8 +40,7 @@ impl Row {
 
     /// The row as a query.
     pub(crate) fn query(&self, file: &Path, config: &CollectionConfig) -> anyhow::Result<Vector> {
-        Vector::new(&self.vector, config.dim, config.metric)
-            .with_context(|| format!("{}: row {}", file.display(), self.number))
+        config.vector(&self.vector).with_context(|| format!("{}: row {}", file.display(), self.number))
     }
 }
 
@@ -55,7 +55,7 @@ pub(crate) fn open(file: &Path, format: &VectorFile, metric: Option<Metric>) -> 
 }
 
 /// How a file is to be read.
-fn read_options(format: &VectorFile) -> ReadOptions {
+pub(crate) fn read_options(format: &VectorFile) -> ReadOptions {
     ReadOptions {
         batch_rows: BATCH_ROWS,
         id_field: format.id_field.clone(),
@@ -80,14 +80,6 @@ fn check_metric(file: &Path, reader: &Reader, metric: Metric) -> anyhow::Result<
     }
 }
 
-/// Opens a file of vectors with every option at its default.
-pub(crate) fn open_plain(file: &Path, metric: Metric) -> anyhow::Result<Reader> {
-    let options = ReadOptions { batch_rows: BATCH_ROWS, ..ReadOptions::default() };
-    let reader = dehub_format::open(file, options)?;
-    check_metric(file, &reader, metric)?;
-    Ok(reader)
-}
-
 /// The rows of a batch.
 pub(crate) fn rows(file: &Path, batch: dehub_format::Batch) -> anyhow::Result<Vec<Row>> {
     let count = batch.vectors.len();
@@ -102,7 +94,7 @@ pub(crate) fn rows(file: &Path, batch: dehub_format::Batch) -> anyhow::Result<Ve
         rows.push(Row {
             number,
             id: ids.next().flatten(),
-            vector: vector.to_vec(),
+            vector: vector.to_vec().into(),
             text: texts.next().flatten(),
             payload,
         });
@@ -115,9 +107,47 @@ fn optional<T>(column: Option<Vec<T>>, count: usize) -> impl Iterator<Item = Opt
     column.into_iter().flatten().map(Some).chain(std::iter::repeat_with(|| None).take(missing))
 }
 
+/// The rows of a file, some at a time.
+pub(crate) struct Batches {
+    /// How many there are, if the file tells.
+    pub rows_total: Option<u64>,
+    batches: Box<dyn Iterator<Item = anyhow::Result<Vec<Row>>>>,
+}
+
+impl Iterator for Batches {
+    type Item = anyhow::Result<Vec<Row>>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        self.batches.next()
+    }
+}
+
+/// Opens a file for a collection of this kind: of a vector a row, or where its points have several vectors of a list
+/// of vectors a row. As in [`open`], `metric` is what the file is to be for.
+pub(crate) fn batches(
+    file: &Path,
+    format: &VectorFile,
+    config: &CollectionConfig,
+    metric: Option<Metric>,
+) -> anyhow::Result<Batches> {
+    if config.multi {
+        return load_multi::open(file, format);
+    }
+    let reader = open(file, format, metric)?;
+    let (rows_total, file) = (reader.rows_total(), file.to_owned());
+    Ok(Batches { rows_total, batches: Box::new(reader.map(move |batch| rows(&file, batch?))) })
+}
+
+impl Batches {
+    /// Of a file that does not tell how many rows it has.
+    pub(crate) fn new(batches: impl Iterator<Item = anyhow::Result<Vec<Row>>> + 'static) -> Batches {
+        Batches { rows_total: None, batches: Box::new(batches) }
+    }
+}
+
 /// Every row of a file as a query of a collection.
 pub(crate) fn queries(file: &Path, config: &CollectionConfig) -> anyhow::Result<Vec<Vector>> {
-    all(file, open_plain(file, config.metric)?, |row| row.query(file, config))
+    chosen_queries(file, &VectorFile::default(), config)
 }
 
 /// The rows of a file that the options take, as queries of a collection.
@@ -126,12 +156,14 @@ pub(crate) fn chosen_queries(
     format: &VectorFile,
     config: &CollectionConfig,
 ) -> anyhow::Result<Vec<Vector>> {
-    all(file, open(file, format, Some(config.metric))?, |row| row.query(file, config))
+    all(batches(file, format, config, Some(config.metric))?, |row| row.query(file, config))
 }
 
 /// The vectors of a file, unchecked.
 pub(crate) fn vectors(file: &Path, format: &VectorFile) -> anyhow::Result<Vec<Vec<f32>>> {
-    all(file, open(file, format, None)?, |row| Ok(row.vector.clone()))
+    let file = file.to_owned();
+    let reader = open(&file, format, None)?;
+    all(Batches::new(reader.map(move |batch| rows(&file, batch?))), |row| Ok(row.vector.to_vec()))
 }
 
 /// The rows of a file as queries with the ids their judgements are under.
@@ -140,7 +172,7 @@ pub(crate) fn labelled_queries(
     format: &VectorFile,
     config: &CollectionConfig,
 ) -> anyhow::Result<Vec<LabelledQuery>> {
-    all(file, open(file, format, Some(config.metric))?, |row| {
+    all(batches(file, format, config, Some(config.metric))?, |row| {
         let Some(id) = &row.id else {
             bail!(
                 "{}: the queries have no ids, so no judgement can be found: name a .jsonl file with --meta",
@@ -165,10 +197,10 @@ pub(crate) fn ids(file: &Path) -> anyhow::Result<Vec<PointId>> {
         .collect()
 }
 
-fn all<T>(file: &Path, reader: Reader, read: impl Fn(&Row) -> anyhow::Result<T>) -> anyhow::Result<Vec<T>> {
+fn all<T>(batches: Batches, read: impl Fn(&Row) -> anyhow::Result<T>) -> anyhow::Result<Vec<T>> {
     let mut found = Vec::new();
-    for batch in reader {
-        for row in rows(file, batch?)? {
+    for batch in batches {
+        for row in batch? {
             found.push(read(&row)?);
         }
     }

@@ -4,6 +4,7 @@ mod cli;
 mod commands;
 mod judged;
 mod load;
+mod load_multi;
 mod output;
 mod report;
 mod settings;

@@ -47,7 +47,7 @@ pub(crate) fn of_table(
         }
         match (batch.vectors, batch.ids) {
             (Some(vectors), None) => {
-                sources.extend(vectors.iter().map(|vector| Source::Vector(vector.to_vec())));
+                sources.extend(vectors.iter().map(|vector| Source::vector(vector.to_vec())));
             }
             (None, Some(ids)) => sources.extend(ids.into_iter().map(Source::Point)),
             (Some(_), Some(_)) => {

@@ -86,7 +86,7 @@ impl RowSink for PointRows {
             let named = named_vectors(row, &mut payload)?;
             let payload = (!payload.is_empty()).then(|| stored_payload(row, payload)).transpose()?;
             let (vector, text) = (vectors.next().unwrap_or_default().to_vec(), texts.next().flatten());
-            self.points.push(PointInput { id, vector, named, payload, text });
+            self.points.push(PointInput { id, vector: vector.into(), named, payload, text });
             self.rows.push(row);
         }
         Ok(())
@@ -149,7 +149,7 @@ impl RowSink for EntryRows {
         let mut fields = Fields::new(value, place)?;
         let entry = EntryInput {
             id: fields.optional("id", decode::id)?,
-            vector: fields.required("vector", decode::vector)?,
+            vector: fields.required("vector", decode::numbers)?,
             weight: fields.optional("weight", decode::number_32)?.unwrap_or(1.0),
         };
         fields.finish()?;
@@ -169,7 +169,7 @@ impl RowSink for EntryRows {
             let weight = others.shift_remove("weight").map(|weight| weight_of(row, &weight)).transpose()?;
             no_others(row, &others, "id, vector, weight")?;
             let weight = weight.unwrap_or(1.0);
-            self.update.entries.push(EntryInput { id: ids.next(), vector: vector.to_vec(), weight });
+            self.update.entries.push(EntryInput { weight, ..EntryInput::new(ids.next(), vector.to_vec()) });
             self.rows.push(row);
         }
         Ok(())
@@ -295,7 +295,7 @@ fn named_vectors(row: u64, fields: &mut Map<String, Value>) -> Result<Vec<NamedV
         let place = row.field(vector);
         let place = place.field(name);
         let own = decode::name(Value::from(name), place)?;
-        named.push(NamedVector { name: own, vector: decode::vector(value, place)? });
+        named.push(NamedVector { name: own, vector: decode::numbers(value, place)? });
     }
     Ok(named)
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use actix_web::HttpResponse;
 use dehub_index::{Collection, LiveBank, Name, Snapshot, WriteError};
 use dehub_query::{Drift, drift};
-use dehub_vector::{PointId, Vector};
+use dehub_vector::{Numbers, PointId, Vector};
 use serde::Serialize;
 use serde_json::Value;
 use utoipa::ToSchema;
@@ -194,12 +194,11 @@ pub(crate) async fn drift_of(call: Call) -> HttpResponse {
         let bank = task.name("bank")?;
         let mut fields = Fields::new(body, Place::Body)?;
         let vectors =
-            fields.required("vectors", |value, place| decode::list(value, place, decode::vector))?;
+            fields.required("vectors", |value, place| decode::list(value, place, decode::numbers))?;
         fields.finish()?;
         let config = snapshot.config();
-        let checked = |(place, numbers): (usize, &Vec<f32>)| {
-            Vector::new(numbers, config.dim, config.metric)
-                .map_err(|error| errors::asked_vector_in("/vectors", &error, place))
+        let checked = |(place, numbers): (usize, &Numbers)| {
+            config.vector(numbers).map_err(|error| errors::asked_vector_in("/vectors", &error, place))
         };
         let queries = vectors.iter().enumerate().map(checked).collect::<Result<Vec<_>, _>>()?;
         drift_reply(&task, &snapshot, &bank, None, &queries)

@@ -563,7 +563,7 @@ mod tests {
         let scene = Scene::new(|| 7);
         let point = |id: u64| PointInput {
             id: id.into(),
-            vector: vec![1.0, 0.0],
+            vector: vec![1.0, 0.0].into(),
             named: Vec::new(),
             payload: None,
             text: None,

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use dehub_vector::{DIM_MAX, ID_BYTES_MAX};
+use dehub_vector::{DIM_MAX, ID_BYTES_MAX, MULTI_MAX};
 use serde_json::json;
 use utoipa::openapi::schema::{
     AdditionalProperties, Array, ArrayBuilder, Object, ObjectBuilder, OneOfBuilder, Schema, SchemaType, Type,
@@ -206,11 +206,16 @@ fn number_32() -> RefOr<Schema> {
 }
 
 fn vector() -> RefOr<Schema> {
-    let doc = "The coordinates of a vector, as many as the collection has dimensions. Under Cosine it is scaled to \
-               length 1 when it is stored.";
+    let doc = "The coordinates of a vector, as many as the collection has dimensions; a list of such where points have \
+               several vectors. Under Cosine each is scaled to length 1 when it is stored.";
     let items = Ref::from_schema_name("Number32");
-    let array = ArrayBuilder::new().items(RefOr::<Schema>::from(items));
-    array.min_items(Some(1)).max_items(Some(DIM_MAX)).description(Some(doc)).into()
+    let one = || {
+        let array = ArrayBuilder::new().items(RefOr::<Schema>::from(items.clone()));
+        array.min_items(Some(1)).max_items(Some(DIM_MAX)).build()
+    };
+    let several =
+        ArrayBuilder::new().items(RefOr::<Schema>::from(one())).min_items(Some(1)).max_items(Some(MULTI_MAX));
+    OneOfBuilder::new().item(one()).item(several).description(Some(doc)).into()
 }
 
 fn payload_path() -> RefOr<Schema> {

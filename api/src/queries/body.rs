@@ -226,7 +226,7 @@ impl Reader<'_> {
             }
             Form::Recommend => kinds::recommend(fields, place, lookup).map(given),
             Form::Discover => kinds::discover(fields, place, lookup).map(given),
-            Form::Row => Ok(given((Kind::Nearest(Source::Vector(Vec::new())), Examples::default()))),
+            Form::Row => Ok(given((Kind::Nearest(Source::vector(Vec::new())), Examples::default()))),
         }
     }
 

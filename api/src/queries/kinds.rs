@@ -113,7 +113,7 @@ fn nearest(value: Value, place: Place<'_>, lookup: Option<&Lookup>) -> Result<Ra
 /// A vector or an id; the id of a point of another collection stands for its vector.
 pub(crate) fn example(value: Value, place: Place<'_>, lookup: Option<&Lookup>) -> Result<Source, Problem> {
     match value {
-        Value::Array(_) => decode::vector(value, place).map(Source::Vector),
+        Value::Array(_) => decode::numbers(value, place).map(Source::Vector),
         Value::Number(_) | Value::String(_) => {
             let id = decode::id(value, place)?;
             lookup.map_or_else(|| Ok(Source::Point(id.clone())), |lookup| lookup.vector(&id, place))
@@ -137,7 +137,7 @@ pub(crate) fn search_vector(value: Value, place: Place<'_>) -> Result<(Option<St
 }
 
 fn nearest_vector(value: Value, place: Place<'_>) -> Result<Ranked, Problem> {
-    let source = Source::Vector(decode::vector(value, place)?);
+    let source = Source::Vector(decode::numbers(value, place)?);
     Ok((Kind::Nearest(source), Examples::of(place, vec![place.to_string()])))
 }
 

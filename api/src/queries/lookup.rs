@@ -66,7 +66,7 @@ impl Lookup {
             return Err(Problem::new(errors::NO_VECTOR, detail).at(place).found(id));
         }
         self.taken.borrow_mut().push(id.clone());
-        Ok(Source::Vector(space.vector(row).to_vec()))
+        Ok(Source::Vector(space.config().numbers(space.vector(row))))
     }
 }
 

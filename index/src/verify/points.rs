@@ -10,7 +10,7 @@ use crate::priors::Prior;
 use crate::quarantine::HeldRecord;
 use crate::record::{
     HELD_PREFIX, IDS, META, PENDING_PREFIX, POINTS, VECTORS, from_json, id_key, read_id, read_point,
-    read_u32, read_vector,
+    read_u32, read_vectors,
 };
 use crate::row_set::RowSet;
 use crate::spaces::Role;
@@ -66,9 +66,9 @@ impl Verifier<'_> {
                 continue;
             }
             stored.insert(row);
-            let vector = read_vector(VECTORS, &value, self.state.config.dim.get())?;
+            let vector = read_vectors(VECTORS, &value, &self.state.config)?;
             let own = self.state.vectors.row(row as usize);
-            if vector.iter().zip(own).any(|(a, b)| a.to_bits() != b.to_bits()) {
+            if vector.len() != own.len() || vector.iter().zip(own).any(|(a, b)| a.to_bits() != b.to_bits()) {
                 self.report.differ("vectors", row, "the vector in memory", "another");
             }
         }

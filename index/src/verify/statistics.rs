@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use dehub_normalize::{Bank as FitBank, Points, State as PointState, Statistic, fit_rows};
-use dehub_vector::{CHUNK_ROWS, Metric, dot, product_error};
+use dehub_vector::{CHUNK_ROWS, Metric, product_error};
 
 use super::Verifier;
 use crate::bank::Bank;
@@ -12,7 +12,7 @@ use crate::record::{STATES, pair_key, read_pair};
 use crate::row_set::RowSet;
 use crate::state::Fitting;
 use crate::write::fit_lists;
-use crate::{Name, ReadError};
+use crate::{CollectionConfig, Name, ReadError};
 
 /// Rows that are fitted before they are compared.
 const PIECE_ROWS: u32 = 16 * CHUNK_ROWS as u32;
@@ -89,7 +89,7 @@ impl Verifier<'_> {
         };
         let fit_bank = bank.fit(state.config.metric);
         let longest =
-            bank.live_from(0).map(|slot| length(bank.vectors.row(slot as usize))).fold(0.0, f32::max);
+            bank.live_from(0).map(|slot| bank.vectors.square(slot as usize).sqrt()).fold(0.0, f32::max);
         let plain: Vec<Statistic> =
             columns.iter().filter(|it| it.potentials.is_none()).map(|it| it.statistic).collect();
         for first in (0..state.row_count()).step_by(PIECE_ROWS as usize) {
@@ -137,7 +137,7 @@ impl Verifier<'_> {
             seen.insert(row);
             let found = statistic.decode(&value)?;
             let wanted = &fitted[(row - rows.start) as usize];
-            let slack = slack(self.state.config.metric, self.state.vectors.row(row as usize), longest);
+            let slack = slack(&self.state.config, self.state.vectors.square(row as usize).sqrt(), longest);
             if !found.is_near(wanted, statistic, slack) {
                 let value = |state: &PointState| {
                     let bank = self.state.sets.get(&number).and_then(|set| self.state.banks.get(&set.bank));
@@ -202,21 +202,17 @@ fn place(set: u32, row: u32) -> String {
     format!("set {set}, row {row}")
 }
 
-fn length(vector: &[f32]) -> f32 {
-    dot(vector, vector).sqrt()
-}
-
 /// How far two similarities of a point to entries of a bank may lie apart: those of two sums in other orders, and
 /// the rounding of the halves that Euclidean ones are less.
-fn slack(metric: Metric, vector: &[f32], longest: f32) -> f64 {
-    let own = length(vector);
-    let halves = match metric {
+fn slack(config: &CollectionConfig, own: f32, longest: f32) -> f64 {
+    let dim = config.dim.get();
+    let halves = match config.metric {
         Metric::Cosine | Metric::Dot => 0.0,
         Metric::Euclidean => {
             4.0 * f32::EPSILON * (own * own + longest * longest)
-                + product_error(vector.len(), own, own)
-                + product_error(vector.len(), longest, longest)
+                + product_error(dim, own, own)
+                + product_error(dim, longest, longest)
         }
     };
-    f64::from(2.0 * product_error(vector.len(), own, longest) + halves)
+    f64::from(2.0 * product_error(dim, own, longest) + halves)
 }

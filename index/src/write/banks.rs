@@ -8,7 +8,7 @@ use dehub_vector::{PointId, Vector};
 
 use super::Draft;
 use crate::bank::Bank;
-use crate::record::{BANKS, ENTRIES, WEIGHTS, id_key, pair_key, to_json, vector_bytes};
+use crate::record::{BANKS, ENTRIES, WEIGHTS, entry_bytes, pair_key, to_json};
 use crate::state::State;
 use crate::{BANK_ENTRIES_MAX, BankUpdate, EntryInput, EntrySelector, Name, Receipt, WEIGHT_MAX, WriteError};
 
@@ -23,7 +23,7 @@ impl Draft<'_> {
         let vectors = check(&self.next, &bank, update)?;
         self.put_weights(&mut bank, update.entries.iter().map(|entry| entry.weight))?;
         for (entry, vector) in update.entries.iter().zip(&vectors) {
-            let value = entry_bytes(entry.id.as_ref(), vector.as_slice());
+            let value = entry_bytes(entry.id.as_ref(), vector.as_slice(), &self.next.config);
             self.put_hidden(ENTRIES, &pair_key(bank.number, bank.slots()), &value)?;
             bank.push(entry.id.as_ref(), vector.as_slice(), entry.weight);
         }
@@ -52,7 +52,8 @@ impl Draft<'_> {
                 crate::record::damaged(crate::record::POINTS, format!("row {row} has no record"))
             })?;
             let id = crate::record::read_point(&bytes)?.id;
-            entries.push(EntryInput::new(Some(id), self.next.vectors.row(row as usize).to_vec()));
+            let vector = self.next.config.numbers(self.next.vectors.row(row as usize));
+            entries.push(EntryInput::new(Some(id), vector));
         }
         self.add_to_bank(&BankUpdate { name: name.clone(), kind: BankKind::Gallery, entries, defer: false })
     }
@@ -132,7 +133,7 @@ impl Draft<'_> {
         }
         self.put_weights(&mut left, update.entries.iter().map(|entry| entry.weight))?;
         for (slot, (entry, vector)) in (first..).zip(entries()) {
-            let value = entry_bytes(entry.id.as_ref(), vector.as_slice());
+            let value = entry_bytes(entry.id.as_ref(), vector.as_slice(), &self.next.config);
             self.put_hidden(ENTRIES, &pair_key(bank.number, slot), &value)?;
             left.push(entry.id.as_ref(), vector.as_slice(), entry.weight);
         }
@@ -265,7 +266,8 @@ impl Draft<'_> {
         self.put_weights(&mut bank, places.iter().map(|&slot| old.weight(slot)))?;
         for &slot in &places {
             let (id, vector) = (ids.get(&slot).copied(), old.vectors.row(slot as usize));
-            self.put_hidden(ENTRIES, &pair_key(bank.number, bank.slots()), &entry_bytes(id, vector))?;
+            let value = entry_bytes(id, vector, &self.next.config);
+            self.put_hidden(ENTRIES, &pair_key(bank.number, bank.slots()), &value)?;
             bank.push(id, vector, old.weight(slot));
         }
         self.delete_entries(old);
@@ -281,7 +283,7 @@ impl Draft<'_> {
 
     fn new_bank(&mut self, kind: BankKind) -> Bank {
         let number = self.new_bank_number();
-        Bank::new(number, kind, self.next.config.dim.get())
+        Bank::new(number, kind, self.next.config.rows())
     }
 
     pub(super) fn raise_versions(&mut self, bank: &Name) {
@@ -299,13 +301,6 @@ impl Draft<'_> {
 /// Whether a bank has more dead slots than entries.
 fn is_mostly_dead(bank: &Bank) -> bool {
     2 * bank.len() < bank.slots() as usize
-}
-
-/// A vector, then its id.
-fn entry_bytes(id: Option<&PointId>, vector: &[f32]) -> Vec<u8> {
-    let mut bytes = vector_bytes(vector);
-    bytes.extend(id.map(id_key).unwrap_or_default());
-    bytes
 }
 
 pub(crate) fn unknown_bank(state: &State, name: &Name) -> WriteError {
@@ -332,8 +327,13 @@ fn check(state: &State, bank: &Bank, update: &BankUpdate) -> Result<Vec<Vector>,
         if !(entry.weight > 0.0 && entry.weight <= WEIGHT_MAX) {
             return Err(WriteError::Weight { place, found: entry.weight });
         }
-        Vector::new(&entry.vector, state.config.dim, state.config.metric)
-            .map_err(|source| WriteError::Vector { item: "bank entry", place, id: entry.id.clone(), source })
+        let vector = state.config.vector(&entry.vector);
+        vector.map_err(|source| WriteError::Vector {
+            item: "bank entry",
+            place,
+            id: entry.id.clone(),
+            source,
+        })
     };
     let vectors = update.entries.iter().enumerate().map(check).collect::<Result<Vec<_>, _>>()?;
     for (place, entry) in update.entries.iter().enumerate() {

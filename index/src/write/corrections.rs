@@ -198,6 +198,9 @@ fn check(state: &State, input: &FitInput) -> Result<(), WriteError> {
     if let Some(reason) = input.method.refuses(state.config.metric) {
         return Err(WriteError::Metric { method, metric: state.config.metric, reason });
     }
+    if let Some(reason) = input.method.refuses_multi(state.config.metric).filter(|_| state.config.multi) {
+        return Err(WriteError::MultiVectors { what: method, reason });
+    }
     for (kind, wanted) in input.method.banks(state.config.metric) {
         let Some(name) = bank_of(input, kind) else {
             return Err(WriteError::NoBank { method, kind });

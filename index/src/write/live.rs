@@ -16,6 +16,7 @@ impl Draft<'_> {
             None => self.visible.delete(META, LIVE_KEY),
             Some(policy) => {
                 policy.check()?;
+                self.check_single("a live bank", "what is kept of a query is one vector")?;
                 let (name, kind) = (policy.bank.clone(), BankKind::Query);
                 self.add_to_bank(&BankUpdate { name, kind, entries: Vec::new(), defer: false })?;
                 self.check_may_be_live(&policy.bank)?;

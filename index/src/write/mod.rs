@@ -65,6 +65,14 @@ pub(crate) struct Draft<'a> {
 }
 
 impl<'a> Draft<'a> {
+    /// Refuses what is only for points of one vector each.
+    fn check_single(&self, what: &str, reason: &'static str) -> Result<(), WriteError> {
+        if self.next.config.multi {
+            return Err(WriteError::MultiVectors { what: what.to_owned(), reason });
+        }
+        Ok(())
+    }
+
     pub(crate) fn new(store: &'a Store, state: &State) -> Draft<'a> {
         let mut next = state.clone();
         next.counters.sequence += 1;

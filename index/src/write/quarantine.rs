@@ -71,6 +71,7 @@ impl Draft<'_> {
         match rule {
             None => self.visible.delete(META, RULE_KEY),
             Some(rule) => {
+                self.check_single("a quarantine", "what is held is one vector")?;
                 self.tested_by(rule)?;
                 self.visible.put(META, RULE_KEY, &to_json(rule));
             }

@@ -7,7 +7,6 @@ use dehub_normalize::{
     Activation, Bank as FitBank, Points, State as PointState, Statistic, fit_activation, fit_entries,
     fit_states, rows_holding, shard_entries, shard_of,
 };
-use dehub_vector::Chunked;
 
 use super::Draft;
 use super::prepared::Made;
@@ -64,7 +63,7 @@ impl Fit<'_> {
 
     /// The states of some rows.
     fn fit_some(&self, rows: &[u32], statistic: Statistic) -> Vec<PointState> {
-        let mut vectors = Chunked::new(self.state.vectors.width());
+        let mut vectors = self.state.vectors.empty_like();
         rows.iter().for_each(|&row| vectors.push(self.state.vectors.row(row as usize)));
         let own_entry = |place: u32| self.own.get(&rows[place as usize]).copied();
         let points = Points { vectors: &vectors, live: &|_| true, own_entry: &own_entry };

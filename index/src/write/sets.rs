@@ -93,7 +93,7 @@ impl Draft<'_> {
             .filter(|&(row, _)| self.next.live.contains(row))
             .map(|(_, entry)| entry)
             .collect();
-        let mut others = Chunked::new(bank.vectors.width());
+        let mut others = bank.vectors.empty_like();
         let entries = bank.live_from(0).filter(|entry| !points.contains(entry));
         entries.for_each(|entry| others.push(bank.vectors.row(entry as usize)));
         Ok(others)

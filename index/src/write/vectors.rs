@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use dehub_vector::{CHUNK_ROWS, PointId, Vector};
+use dehub_vector::{CHUNK_ROWS, Numbers, PointId, Vector};
 
 use super::Draft;
 use crate::point::TEXT_BYTES_MAX;
@@ -69,7 +69,7 @@ impl Draft<'_> {
     fn vectors(
         &self,
         owner: Owner<'_>,
-        unnamed: &[f32],
+        unnamed: &Numbers,
         named: &[NamedVector],
     ) -> Result<Vectors, WriteError> {
         let Owner { place, id } = owner;
@@ -91,14 +91,14 @@ impl Draft<'_> {
                 return Err(unknown(&first.name));
             }
             let config = &self.next.config;
-            let vector = Vector::new(unnamed, config.dim, config.metric);
+            let vector = config.vector(unnamed);
             let wrap = |source| WriteError::Vector { item: "point", place, id: Some(id.clone()), source };
             vectors.unnamed = Some(vector.map_err(wrap)?);
         }
         for NamedVector { name, vector } in named {
             let config = self.spaces.get(name).map(|space| space.config).ok_or_else(|| unknown(name))?;
             let wrap = |source| WriteError::NamedVector { place, id: id.clone(), name: name.clone(), source };
-            let vector = Vector::new(vector, config.dim, config.metric).map_err(wrap)?;
+            let vector = config.vector(vector).map_err(wrap)?;
             if vectors.named.insert(name.clone(), vector).is_some() {
                 return Err(refused(Some(name), format!("vector `{name}` is given twice")));
             }

@@ -53,7 +53,7 @@ fn balanced(mut biases: Biases) -> Biases {
 type Contents = BTreeMap<u64, (Vec<f32>, f32)>;
 
 fn entry(id: u64, vector: &[f32], weight: f32) -> EntryInput {
-    EntryInput { id: Some(PointId::Number(id)), vector: vector.to_vec(), weight }
+    EntryInput { id: Some(PointId::Number(id)), vector: vector.to_vec().into(), weight }
 }
 
 fn update(bank: BankKind, entries: Vec<EntryInput>, defer: bool) -> BankUpdate {
@@ -415,7 +415,7 @@ fn the_hash_is_that_of_the_entries_there_are_and_weight_1_is_none() {
         home.add(&BankUpdate { name: name(bank), kind: BankKind::Query, entries, defer: false });
     };
     fn entry_of(weight: f32) -> EntryInput {
-        EntryInput { id: None, vector: vec![1.0, 2.0], weight }
+        EntryInput { id: None, vector: vec![1.0, 2.0].into(), weight }
     }
     home.add(&queries("plain", &[vec![1.0, 2.0], vec![1.0, 2.0]]));
     of("ones", &[1.0, 1.0]);

@@ -55,7 +55,7 @@ pub(crate) fn name(text: &str) -> Name {
 }
 
 pub(crate) fn point(id: impl Into<PointId>, vector: &[f32]) -> PointInput {
-    PointInput { id: id.into(), vector: vector.to_vec(), named: Vec::new(), payload: None, text: None }
+    PointInput { id: id.into(), vector: vector.to_vec().into(), named: Vec::new(), payload: None, text: None }
 }
 
 /// Points with the ids from `first` on.

@@ -635,7 +635,7 @@ fn update(empty: BankUpdate, entries: &[(Vec<f32>, u8)], ids: &[u64], defer: boo
     let mut ids = ids.iter().map(|&id| PointId::Number(id));
     let entry = |(vector, weight): &(Vec<f32>, u8)| EntryInput {
         id: ids.next(),
-        vector: vector.clone(),
+        vector: vector.clone().into(),
         weight: f32::from(*weight),
     };
     BankUpdate { entries: entries.iter().map(entry).collect(), defer, ..empty }
@@ -655,7 +655,7 @@ pub(crate) fn compare(snapshot: &Snapshot, model: &Model, query: &[f32]) -> Resu
     let kept: Vec<PointId> = kept.into_iter().map(|point| point.id).collect();
     prop_assert_eq!(kept, ids(model.points.keys().copied()));
     let held: Vec<(PointId, Vec<f32>)> =
-        snapshot.quarantined().map(|held| (held.point.id.clone(), held.point.vector.clone())).collect();
+        snapshot.quarantined().map(|held| (held.point.id.clone(), held.point.vector.to_vec())).collect();
     let wanted: Vec<(PointId, Vec<f32>)> =
         model.held.iter().map(|(&id, vector)| (PointId::Number(id), vector.clone())).collect();
     prop_assert_eq!(held, wanted);

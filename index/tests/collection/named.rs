@@ -117,7 +117,7 @@ impl Named {
 fn named(vectors: &Both) -> Vec<NamedVector> {
     let named = NAMES.iter().zip(vectors);
     let named = named.filter_map(|(text, vector)| Some((name(text), vector.clone()?)));
-    named.map(|(name, vector)| NamedVector { name, vector }).collect()
+    named.map(|(name, vector)| NamedVector { name, vector: vector.into() }).collect()
 }
 
 fn with_vectors(id: u64, vectors: &Both) -> PointInput {
@@ -138,7 +138,7 @@ pub(crate) fn do_step(
         NamedStep::Update(points) => {
             let input = |(&id, vectors): (&u64, &Both)| VectorsInput {
                 id: PointId::Number(id),
-                vector: Vec::new(),
+                vector: Vec::new().into(),
                 named: named(vectors),
             };
             collection.update_vectors(&points.iter().map(input).collect::<Vec<_>>())?;
@@ -415,7 +415,7 @@ fn what_is_not_a_vector_of_the_collection_is_refused_by_place_and_name() {
     let (_folder, catalogue) = made();
     let collection = catalogue.get(&name("both")).expect("it is open");
     let good = with_vectors(1, &[Some(vec![1.0; 4]), None]);
-    let of = |text: &str, vector: &[f32]| NamedVector { name: name(text), vector: vector.to_vec() };
+    let of = |text: &str, vector: &[f32]| NamedVector { name: name(text), vector: vector.to_vec().into() };
     let refused = |named: Vec<NamedVector>, vector: &[f32]| {
         let bad = PointInput { named, ..point(2, vector) };
         collection.upsert(&[good.clone(), bad]).expect_err("refused").to_string()
@@ -459,7 +459,7 @@ fn what_is_not_a_vector_of_the_collection_is_refused_by_place_and_name() {
     assert_eq!(outcome.to_string(), "a quarantine is not possible in a collection with named vectors");
     let outcome = space(&collection, 0).upsert_watched(std::slice::from_ref(&good), Some(&rule));
     assert!(matches!(outcome, Err(WriteError::NamedVectors { .. })));
-    let missing = VectorsInput { id: 5.into(), vector: vec![], named: vec![of("text", &[1.0; 3])] };
+    let missing = VectorsInput { id: 5.into(), vector: vec![].into(), named: vec![of("text", &[1.0; 3])] };
     let outcome = collection.update_vectors(&[missing]).expect_err("refused");
     assert_eq!(outcome.to_string(), "point 0 (id 5) does not exist");
     for count in [0, SPACES_MAX + 1] {
@@ -476,7 +476,7 @@ fn one_unnamed_vector_is_updated_and_has_no_name() {
     let collection = catalogue.create(&name("one"), config(2, Metric::Dot)).expect("a new collection");
     let text = Some("kept".to_owned());
     collection.upsert(&[PointInput { text, ..point(1, &[1.0, 2.0]) }]).expect("a good point");
-    let new = |vector: &[f32]| VectorsInput { id: 1.into(), vector: vector.to_vec(), named: vec![] };
+    let new = |vector: &[f32]| VectorsInput { id: 1.into(), vector: vector.to_vec().into(), named: vec![] };
     let receipt = collection.update_vectors(&[new(&[3.0, 4.0])]).expect("a good vector");
     assert_eq!((receipt.added, receipt.replaced), (0, 1));
     let snapshot = collection.space(None).expect("the unnamed one").snapshot();

@@ -25,7 +25,7 @@ fn described(id: PointId, vector: &[f32], step: usize) -> PointInput {
     let payload = format!(r#"{{"step": {step}, "name": "é\n", "nested": [1.5, null]}}"#);
     PointInput {
         id,
-        vector: vector.to_vec(),
+        vector: vector.to_vec().into(),
         named: Vec::new(),
         payload: (!step.is_multiple_of(3)).then(|| Payload::parse(&payload).expect("an object")),
         text: (!step.is_multiple_of(2))

@@ -69,7 +69,7 @@ fn write(collection: &Collection, write: u64) {
     }
     let point = |id: u64| PointInput {
         id: id.into(),
-        vector: vector(id, write),
+        vector: vector(id, write).into(),
         named: Vec::new(),
         payload: Some(Payload::parse(&format!("{{\"write\":{write}}}")).expect("an object")),
         text: None,

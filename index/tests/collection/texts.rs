@@ -293,8 +293,8 @@ fn points_with_named_vectors_or_none_are_found_by_words_from_every_space() {
         catalogue.create_with_spaces(&name("texts"), &spaces, Durability::Strict).expect("a new folder");
     made.set_text_fields(&fields(&[("text", Analyzer::Standard)])).expect("valid");
     let with = |id: u64, vectors: &[&str]| PointInput {
-        named: vectors.iter().map(|it| NamedVector { name: name(it), vector: vec![1.0, 0.5] }).collect(),
-        vector: Vec::new(),
+        named: vectors.iter().map(|it| NamedVector { name: name(it), vector: vec![1.0, 0.5].into() }).collect(),
+        vector: Vec::new().into(),
         ..point(id, Some(&format!("common p{id}")), json!({}))
     };
     made.upsert(&[with(0, &[]), with(1, &["one"]), with(2, &["one", "two"])]).expect("valid");
@@ -302,8 +302,8 @@ fn points_with_named_vectors_or_none_are_found_by_words_from_every_space() {
     assert_eq!(found(&made, "common"), [0, 1, 2]);
     let update = VectorsInput {
         id: PointId::Number(0),
-        vector: Vec::new(),
-        named: vec![NamedVector { name: name("two"), vector: vec![0.0, 1.0] }],
+        vector: Vec::new().into(),
+        named: vec![NamedVector { name: name("two"), vector: vec![0.0, 1.0].into() }],
     };
     made.update_vectors(&[update]).expect("valid");
     assert_eq!(found(&made, "p0"), NONE, "its row is another");

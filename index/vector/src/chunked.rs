@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use crate::{dot, max_sim};
+
 /// Rows in a chunk. A commit copies at most one chunk that readers still hold (384 KiB at 384
 /// dimensions), and a chunk is the gallery side of one matrix product.
 pub const CHUNK_ROWS: usize = 256;
@@ -9,13 +11,30 @@ pub const CHUNK_ROWS: usize = 256;
 /// An append-only matrix in chunks of [`CHUNK_ROWS`] rows. A clone shares every chunk; the first
 /// append after a clone copies only the last, unfilled one. Chunks of rows that nobody asks for any more
 /// can be cleared: they share one chunk of zeros.
+///
+/// A *ragged* one has any number of vectors of one width in a row, one after the other; rows without any take
+/// the place of zeros.
 #[derive(Debug, Clone)]
 pub struct Chunked {
     width: usize,
     len: usize,
-    chunks: Vec<Arc<Vec<f32>>>,
+    is_ragged: bool,
+    chunks: Vec<Arc<Chunk>>,
     /// What stands for every cleared chunk, once there is one.
-    zeros: Option<Arc<Vec<f32>>>,
+    zeros: Option<Arc<Chunk>>,
+}
+
+#[derive(Debug, Clone, Default)]
+struct Chunk {
+    numbers: Vec<f32>,
+    /// Of a ragged matrix: how many numbers there are up to the end of each row.
+    ends: Vec<usize>,
+}
+
+impl Chunk {
+    fn range(&self, row: usize) -> std::ops::Range<usize> {
+        row.checked_sub(1).map_or(0, |before| self.ends[before])..self.ends[row]
+    }
 }
 
 impl Chunked {
@@ -25,7 +44,21 @@ impl Chunked {
     /// If `width` is 0.
     pub fn new(width: usize) -> Chunked {
         assert!(width > 0, "a row has at least one number");
-        Chunked { width, len: 0, chunks: Vec::new(), zeros: None }
+        Chunked { width, len: 0, is_ragged: false, chunks: Vec::new(), zeros: None }
+    }
+
+    /// No rows yet, each to be of any number of vectors of `width` numbers.
+    ///
+    /// # Panics
+    /// If `width` is 0.
+    pub fn ragged(width: usize) -> Chunked {
+        Chunked { is_ragged: true, ..Chunked::new(width) }
+    }
+
+    /// No rows yet, of the same kind as those of this one.
+    #[must_use]
+    pub fn empty_like(&self) -> Chunked {
+        Chunked { is_ragged: self.is_ragged, ..Chunked::new(self.width) }
     }
 
     /// A column of one number a row.
@@ -37,9 +70,14 @@ impl Chunked {
         column
     }
 
-    /// The numbers in a row.
+    /// The numbers in a row, or in each vector of a row.
     pub fn width(&self) -> usize {
         self.width
+    }
+
+    /// Whether a row can have any number of vectors.
+    pub fn is_ragged(&self) -> bool {
+        self.is_ragged
     }
 
     /// How many rows there are.
@@ -55,19 +93,39 @@ impl Chunked {
     /// Appends one row.
     ///
     /// # Panics
-    /// If the row is not `width` numbers long.
+    /// If the row is not `width` numbers long, or of a ragged matrix not a multiple of it.
     pub fn push(&mut self, row: &[f32]) {
-        assert_eq!(row.len(), self.width, "a row has the width of its matrix");
+        self.check(row);
         if self.len.is_multiple_of(CHUNK_ROWS) {
-            self.chunks.push(Arc::new(Vec::with_capacity(CHUNK_ROWS * self.width)));
+            let room = if self.is_ragged { 0 } else { CHUNK_ROWS * self.width };
+            let numbers = Vec::with_capacity(room);
+            self.chunks.push(Arc::new(Chunk { numbers, ends: Vec::new() }));
         }
         if let Some(last) = self.chunks.last_mut() {
-            Arc::make_mut(last).extend_from_slice(row);
+            let last = Arc::make_mut(last);
+            last.numbers.extend_from_slice(row);
+            if self.is_ragged {
+                last.ends.push(last.numbers.len());
+            }
         }
         self.len += 1;
     }
 
-    /// Appends `rows` rows of zeros. Whole chunks of them take no memory of their own.
+    fn check(&self, row: &[f32]) {
+        if self.is_ragged {
+            assert!(row.len().is_multiple_of(self.width), "a row is of whole vectors");
+        } else {
+            assert_eq!(row.len(), self.width, "a row has the width of its matrix");
+        }
+    }
+
+    /// What a row without a point has.
+    fn blank(&self) -> Vec<f32> {
+        vec![0.0; if self.is_ragged { 0 } else { self.width }]
+    }
+
+    /// Appends `rows` rows of zeros, ragged ones without a vector. Whole chunks of them take no memory of their
+    /// own.
     pub fn push_zeros(&mut self, rows: usize) {
         let end = self.len + rows;
         while self.len < end {
@@ -76,7 +134,7 @@ impl Chunked {
                 self.chunks.push(zeros);
                 self.len += CHUNK_ROWS;
             } else {
-                self.push(&vec![0.0; self.width]);
+                self.push(&self.blank());
             }
         }
     }
@@ -84,10 +142,20 @@ impl Chunked {
     /// Replaces the numbers of a row. Clones keep theirs: the chunk is copied if one holds it.
     ///
     /// # Panics
-    /// If there is no such row, or the numbers are not `width`.
+    /// If there is no such row, or the numbers are no row.
     pub fn set(&mut self, row: usize, numbers: &[f32]) {
+        self.check(numbers);
+        let (place, is_ragged, width) = (row % CHUNK_ROWS, self.is_ragged, self.width);
         let chunk = Arc::make_mut(&mut self.chunks[row / CHUNK_ROWS]);
-        chunk[(row % CHUNK_ROWS) * self.width..][..self.width].copy_from_slice(numbers);
+        if !is_ragged {
+            chunk.numbers[place * width..][..width].copy_from_slice(numbers);
+            return;
+        }
+        let old = chunk.range(place);
+        for end in &mut chunk.ends[place..] {
+            *end = *end - old.len() + numbers.len();
+        }
+        chunk.numbers.splice(old, numbers.iter().copied());
     }
 
     /// Makes all rows of a chunk zeros and gives its memory back once no clone holds it. The last chunk is
@@ -98,27 +166,36 @@ impl Chunked {
         }
     }
 
-    fn shared_zeros(&mut self) -> Arc<Vec<f32>> {
-        let zeros = || Arc::new(vec![0.0; CHUNK_ROWS * self.width]);
+    fn shared_zeros(&mut self) -> Arc<Chunk> {
+        let zeros = || {
+            Arc::new(if self.is_ragged {
+                Chunk { numbers: Vec::new(), ends: vec![0; CHUNK_ROWS] }
+            } else {
+                Chunk { numbers: vec![0.0; CHUNK_ROWS * self.width], ends: Vec::new() }
+            })
+        };
         Arc::clone(self.zeros.get_or_insert_with(zeros))
     }
 
     /// How many chunks take memory: all cleared ones together count as one.
     pub fn resident_chunks(&self) -> usize {
-        let is_own = |chunk: &&Arc<Vec<f32>>| !self.zeros.as_ref().is_some_and(|it| Arc::ptr_eq(it, chunk));
+        let is_own = |chunk: &&Arc<Chunk>| !self.zeros.as_ref().is_some_and(|it| Arc::ptr_eq(it, chunk));
         self.chunks.iter().filter(is_own).count() + usize::from(self.zeros.is_some())
     }
 
     /// Row `row`, counted from 0.
     pub fn row(&self, row: usize) -> &[f32] {
-        let chunk = &self.chunks[row / CHUNK_ROWS];
-        &chunk[(row % CHUNK_ROWS) * self.width..][..self.width]
+        let (chunk, place) = (&self.chunks[row / CHUNK_ROWS], row % CHUNK_ROWS);
+        if self.is_ragged {
+            return &chunk.numbers[chunk.range(place)];
+        }
+        &chunk.numbers[place * self.width..][..self.width]
     }
 
     /// The single number of row `row`, for a column.
     pub fn at(&self, row: usize) -> f32 {
         debug_assert_eq!(self.width, 1, "only a column has one number a row");
-        self.chunks[row / CHUNK_ROWS][row % CHUNK_ROWS]
+        self.chunks[row / CHUNK_ROWS].numbers[row % CHUNK_ROWS]
     }
 
     /// How many chunks there are.
@@ -128,8 +205,36 @@ impl Chunked {
 
     /// The rows of chunk `chunk`, one after the other; the first is row `chunk * CHUNK_ROWS`.
     pub fn chunk(&self, chunk: usize) -> &[f32] {
-        &self.chunks[chunk]
+        &self.chunks[chunk].numbers
     }
+
+    /// The numbers of some rows of one chunk, one row after the other.
+    ///
+    /// # Panics
+    /// If the rows are not all of one chunk.
+    pub fn within_chunk(&self, rows: &std::ops::Range<usize>) -> &[f32] {
+        let (Some(last), first) = (rows.len().checked_sub(1), rows.start % CHUNK_ROWS) else { return &[] };
+        let chunk = &self.chunks[rows.start / CHUNK_ROWS];
+        if self.is_ragged {
+            return &chunk.numbers[chunk.range(first).start..chunk.range(first + last).end];
+        }
+        &chunk.numbers[first * self.width..][..rows.len() * self.width]
+    }
+
+    /// The inner product of a query and row `row`; of several vectors each, [`max_sim`].
+    pub fn product(&self, query: &[f32], row: usize) -> f32 {
+        if self.is_ragged { max_sim(query, self.row(row), self.width) } else { dot(query, self.row(row)) }
+    }
+
+    /// The largest squared length of a vector of row `row`.
+    pub fn square(&self, row: usize) -> f32 {
+        longest_square(self.row(row), self.width)
+    }
+}
+
+/// The largest squared length of vectors of `width` numbers, one after the other; 0 of none.
+pub fn longest_square(vectors: &[f32], width: usize) -> f32 {
+    vectors.chunks_exact(width).map(|vector| dot(vector, vector)).fold(0.0, f32::max)
 }
 
 #[cfg(test)]
@@ -195,5 +300,29 @@ mod tests {
         let ones: Vec<usize> = (0..1002).filter(|&row| matrix.row(row) != [0.0; 3]).collect();
         assert_eq!(ones, [0, 1001]);
         assert_eq!(matrix.chunk(3).len(), 3 * (1002 - 768));
+    }
+
+    #[test]
+    fn ragged_rows_are_of_any_number_of_vectors() {
+        let mut matrix = Chunked::ragged(2);
+        let row = |row: u16| vec![f32::from(row); 2 * usize::from(row % 4)];
+        (0..600).for_each(|number| matrix.push(&row(number)));
+        let kept = matrix.clone();
+        assert!((0..600).all(|number| matrix.row(usize::from(number)) == row(number)));
+        for (number, vectors) in [(0, 3), (257, 0), (258, 7), (599, 1)] {
+            matrix.set(number, &vec![-1.0; 2 * vectors]);
+            assert_eq!(matrix.row(number), vec![-1.0; 2 * vectors]);
+        }
+        let mut others = (0..600).filter(|number| ![0, 257, 258, 599].contains(number));
+        assert!(others.all(|number| matrix.row(usize::from(number)) == row(number)));
+        assert!((0..600).all(|number| kept.row(usize::from(number)) == row(number)));
+        matrix.clear_chunk(1);
+        assert!((256..512).all(|number| matrix.row(number).is_empty()));
+        assert_eq!((matrix.row(3), matrix.row(514)), (&[3.0; 6][..], &[514.0; 4][..]));
+        assert_eq!(matrix.within_chunk(&(512..515)), [&[513.0; 2][..], &[514.0; 4]].concat());
+        matrix.push_zeros(500);
+        matrix.push(&[1.0; 2]);
+        assert_eq!((matrix.len(), matrix.row(1000), matrix.row(1100)), (1101, &[][..], &[1.0; 2][..]));
+        assert!(matrix.empty_like().is_ragged());
     }
 }

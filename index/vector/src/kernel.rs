@@ -16,6 +16,29 @@ pub fn dot(left: &[f32], right: &[f32]) -> f32 {
     f32::dot(left, right).unwrap_or_default() as f32
 }
 
+/// *MaxSim*: of each vector of `query` the largest inner product with a vector of `point`, and of these the mean.
+/// Both are of whole vectors of `dim` numbers. Of one vector each it is [`dot`]; without a vector on a side it is 0.
+///
+/// Late interaction (Khattab and Zaharia 2020, equation 3) takes the sum, which ranks points alike; the mean keeps
+/// similarities of queries of any length in one range, so that statistics over a bank can be of all of them.
+///
+/// # Panics
+/// If a length is no multiple of `dim`.
+#[expect(clippy::cast_possible_truncation, reason = "similarities are kept in 32 bits")]
+#[expect(clippy::cast_precision_loss, reason = "a count of vectors is far below 2^53")]
+pub fn max_sim(query: &[f32], point: &[f32], dim: usize) -> f32 {
+    assert!(query.len().is_multiple_of(dim) && point.len().is_multiple_of(dim), "whole vectors");
+    if query.is_empty() || point.is_empty() {
+        return 0.0;
+    }
+    let best = |vector| {
+        let products = point.chunks_exact(dim).map(|other| dot(vector, other));
+        f64::from(products.fold(f32::NEG_INFINITY, f32::max))
+    };
+    let sum: f64 = query.chunks_exact(dim).map(best).sum();
+    (sum / (query.len() / dim) as f64) as f32
+}
+
 /// `‖left − right‖²` of two vectors of one length, in 32-bit arithmetic.
 ///
 /// # Panics
@@ -103,6 +126,33 @@ mod tests {
                 }
             }
         }
+    }
+
+    proptest! {
+        #[test]
+        fn max_sim_is_the_mean_of_the_best_products(
+            (dim, query, point) in (1_usize..20, 1_usize..6, 1_usize..6)
+                .prop_flat_map(|(dim, m, n)| (Just(dim), rows(m, dim), rows(n, dim)))
+        ) {
+            let product = |l: &[f32], r: &[f32]| -> f64 {
+                l.iter().zip(r).map(|(&a, &b)| f64::from(a) * f64::from(b)).sum()
+            };
+            let mut sum = 0.0;
+            for vector in query.chunks_exact(dim) {
+                sum += point.chunks_exact(dim).map(|other| product(vector, other)).fold(f64::MIN, f64::max);
+            }
+            let count = u32::try_from(query.len() / dim).expect("few");
+            let wanted = sum / f64::from(count);
+            prop_assert!((f64::from(max_sim(&query, &point, dim)) - wanted).abs() < 1e-4);
+            if query.len() == dim && point.len() == dim {
+                prop_assert_eq!(max_sim(&query, &point, dim), dot(&query, &point));
+            }
+        }
+    }
+
+    #[test]
+    fn max_sim_without_a_vector_is_0() {
+        assert_eq!((max_sim(&[], &[1.0, 2.0], 2), max_sim(&[1.0, 2.0], &[], 2)), (0.0, 0.0));
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! Vectors past the border: finite, of the right dimension, of length one where the metric asks.
 
-use crate::{Metric, dot};
+use crate::{MULTI_MAX, Metric, Numbers, dot};
 
 /// The longest vector a collection can hold.
 pub const DIM_MAX: usize = 65_535;
@@ -60,10 +60,30 @@ pub enum VectorError {
     /// The squared length is more than 32 bits can hold, so a score would be infinite.
     #[error("the vector's squared length is more than a 32-bit number can hold")]
     TooLong,
+    /// A list of vectors for a point that has one.
+    #[error("a list of {found} vectors, wanted one vector: only a multi-vector is a list of vectors")]
+    List {
+        /// The vectors in it.
+        found: usize,
+    },
+    /// A multi-vector of none or too many.
+    #[error("a multi-vector of {found} vectors, wanted 1 to {MULTI_MAX}")]
+    Count {
+        /// The vectors in it.
+        found: usize,
+    },
+    /// One of the vectors of a multi-vector.
+    #[error("vector {place} of the multi-vector: {source}")]
+    OfList {
+        /// Which, from 0.
+        place: usize,
+        /// What is wrong with it.
+        source: Box<VectorError>,
+    },
 }
 
 /// A vector that is safe to compare: its dimension was checked, every coordinate is finite, and
-/// under [`Metric::Cosine`] it has length one.
+/// under [`Metric::Cosine`] it has length one. Or several such, one after the other: a multi-vector.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Vector(Box<[f32]>);
 
@@ -88,6 +108,31 @@ impl Vector {
             }
             Metric::Dot | Metric::Euclidean => Ok(Vector(numbers.into())),
         }
+    }
+
+    /// Checks numbers that are one vector, and only that.
+    pub fn single(numbers: &Numbers, dim: Dim, metric: Metric) -> Result<Vector, VectorError> {
+        match numbers.vectors() {
+            Some(found) => Err(VectorError::List { found }),
+            None => Vector::new(numbers, dim, metric),
+        }
+    }
+
+    /// Checks each vector of a multi-vector as [`Vector::new`] does. One that is not in a list is a
+    /// multi-vector of one.
+    pub fn multi(numbers: &Numbers, dim: Dim, metric: Metric) -> Result<Vector, VectorError> {
+        let Some(found) = numbers.vectors() else { return Vector::new(numbers, dim, metric) };
+        if found == 0 || found > MULTI_MAX {
+            return Err(VectorError::Count { found });
+        }
+        let width = numbers.len() / found;
+        let mut whole = Vec::with_capacity(numbers.len());
+        for place in 0..found {
+            let vector = Vector::new(&numbers[place * width..][..width], dim, metric);
+            let wrap = |source| VectorError::OfList { place, source: Box::new(source) };
+            whole.extend_from_slice(vector.map_err(wrap)?.as_slice());
+        }
+        Ok(Vector(whole.into()))
     }
 
     /// A vector that passed [`Vector::new`] when it was stored, bit for bit.
@@ -142,6 +187,29 @@ mod tests {
         ));
         assert_eq!(check(&[0.0, -0.0, 0.0], Metric::Cosine), VectorError::Zero);
         assert_eq!(check(&[2e19, 0.0, 0.0], Metric::Euclidean), VectorError::TooLong);
+    }
+
+    #[test]
+    fn a_multi_vector_is_checked_vector_by_vector() {
+        let check = |lists: &[Vec<f32>]| {
+            Vector::multi(&Numbers::multi(lists).expect("even"), three(), Metric::Cosine)
+        };
+        let good = check(&[vec![3.0, 0.0, 4.0], vec![0.0, 2.0, 0.0]]).expect("valid");
+        assert_eq!(good.as_slice(), &[0.6, 0.0, 0.8, 0.0, 1.0, 0.0]);
+        assert_eq!(check(&[]), Err(VectorError::Count { found: 0 }));
+        assert_eq!(check(&vec![vec![1.0; 3]; 4097]), Err(VectorError::Count { found: 4097 }));
+        let of = |place, source| Err(VectorError::OfList { place, source: Box::new(source) });
+        assert_eq!(check(&[vec![1.0; 3], vec![0.0; 3]]), of(1, VectorError::Zero));
+        // Two vectors of three numbers are no three of two.
+        let wrong = VectorError::Dimension { wanted: 3, found: 2 };
+        assert_eq!(check(&[vec![1.0; 2], vec![1.0; 2], vec![1.0; 2]]), of(0, wrong));
+        assert_eq!(check(&[vec![], vec![]]), of(0, VectorError::Dimension { wanted: 3, found: 0 }));
+        let uneven = Numbers::multi(&[vec![1.0; 3], vec![1.0; 2]]).expect_err("uneven");
+        assert_eq!((uneven.place, uneven.found, uneven.wanted), (1, 2, 3));
+        let one = Vector::multi(&vec![0.0, 5.0, 0.0].into(), three(), Metric::Cosine).expect("one");
+        assert_eq!(one.as_slice(), &[0.0, 1.0, 0.0]);
+        let list = Numbers::multi(&[[1.0; 3]]).expect("even");
+        assert_eq!(Vector::single(&list, three(), Metric::Dot), Err(VectorError::List { found: 1 }));
     }
 
     #[test]

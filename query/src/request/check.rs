@@ -12,7 +12,11 @@ impl Request {
     /// Whether it and its prefetches can be answered; points that are named may still be missing.
     pub(crate) fn check(&self, base: &Arc<Snapshot>) -> Result<(), Fault> {
         if self.kind.compares() {
-            self.settings.check(&*space(base, self.using.as_deref())?)?;
+            let space = space(base, self.using.as_deref())?;
+            self.settings.check(&space)?;
+            if space.config().multi && !matches!(self.kind, Kind::Nearest(_)) {
+                return Err(QueryError::MultiVectors { what: self.kind.name() }.into());
+            }
         } else {
             self.settings.check(base)?;
         }

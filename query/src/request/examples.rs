@@ -161,7 +161,7 @@ pub(crate) fn average(
             let vector = match source {
                 Source::Vector(numbers) => {
                     // The mean is of vectors as they are given: only its own length is made one under cosine.
-                    let checked = Vector::new(numbers, dim, Metric::Dot);
+                    let checked = Vector::single(numbers, dim, Metric::Dot);
                     checked.map_err(|source| QueryError::Vector { place, source })?
                 }
                 Source::Point(_) => prepared(snapshot, source, place)?.vector,

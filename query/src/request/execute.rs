@@ -235,9 +235,9 @@ impl Request {
         let source = match &self.kind {
             Kind::Nearest(source) => source.clone(),
             Kind::Recommend { positive, negative, strategy: Strategy::AverageVector } => {
-                Source::Vector(average(space, positive, negative)?)
+                Source::vector(average(space, positive, negative)?)
             }
-            Kind::Feedback(feedback) => Source::Vector(feedback.moved(space, scope, &self.settings)?),
+            Kind::Feedback(feedback) => Source::vector(feedback.moved(space, scope, &self.settings)?),
             Kind::ById
             | Kind::OrderBy(_)
             | Kind::Sample { .. }

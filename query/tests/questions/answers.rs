@@ -144,7 +144,7 @@ fn an_explanation_ranks_each_hit_in_the_raw_answer() {
     let bed = Bed::random(Metric::Cosine, true);
     bed.fit(&["IS(beta=20)"]);
     let snapshot = bed.collection.snapshot();
-    let by_vector = Source::Vector(numbers(6, 8));
+    let by_vector = Source::Vector(numbers(6, 8).into());
     for source in [by_vector, Source::Point(PointId::Number(3))] {
         let settings = Settings {
             limit: Some(10),
@@ -175,7 +175,7 @@ fn the_weight_is_a_factor_on_the_bias() {
     let ask = |correction: &str, weight| {
         let ranking = Ranking::Corrected { correction: correction.to_owned(), weight };
         let settings = Settings { limit: Some(20), ranking, search: Search::Exact, ..Settings::default() };
-        let query = Query { source: Source::Vector(numbers(7, 8)), settings };
+        let query = Query { source: Source::Vector(numbers(7, 8).into()), settings };
         essence(&run(&snapshot, &[query]).expect("an answer")[0]).0
     };
     // CSLS is NNN of weight one half.
@@ -190,7 +190,7 @@ fn a_query_that_names_no_correction_is_ranked_by_the_default() {
     let settings =
         |ranking| Settings { limit: Some(10), ranking, search: Search::Exact, ..Settings::default() };
     let ask = |ranking| {
-        let query = Query { source: Source::Vector(numbers(9, 8)), settings: settings(ranking) };
+        let query = Query { source: Source::Vector(numbers(9, 8).into()), settings: settings(ranking) };
         run(&bed.collection.snapshot(), &[query]).expect("answered").remove(0)
     };
     assert_eq!(ask(Ranking::Default).hits, ask(Ranking::Raw).hits);
@@ -211,7 +211,7 @@ fn auto_is_the_default_or_else_what_was_chosen_or_else_raw() {
     let bed = Bed::random(Metric::Cosine, false);
     let ask = |ranking| {
         let settings = Settings { ranking, search: Search::Exact, ..Settings::default() };
-        let query = Query { source: Source::Vector(numbers(8, 8)), settings };
+        let query = Query { source: Source::Vector(numbers(8, 8).into()), settings };
         essence(&run(&bed.collection.snapshot(), &[query]).expect("an answer")[0]).0
     };
     let auto = |weight| ask(Ranking::Auto { weight });

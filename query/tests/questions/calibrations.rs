@@ -42,7 +42,7 @@ fn a_calibration_is_due_until_it_is_of_the_graph_and_the_corrections_there_are()
     assert_eq!(calibration.rankings.len(), 2 * raw.len());
     let point = PointInput {
         id: PointId::Number(0),
-        vector: numbers(7, DIM),
+        vector: numbers(7, DIM).into(),
         named: Vec::new(),
         payload: None,
         text: None,
@@ -79,7 +79,7 @@ fn a_search_by_recall_finds_as_much_of_what_it_was_not_calibrated_on() {
                 let asked: Vec<Query> = numbers(5, 200 * DIM)
                     .chunks_exact(DIM)
                     .map(|numbers| Query {
-                        source: Source::Vector(numbers.to_vec()),
+                        source: Source::Vector(numbers.to_vec().into()),
                         settings: settings.clone(),
                     })
                     .collect();
@@ -172,7 +172,7 @@ fn a_scan_of_codes_with_all_points_as_candidates_is_the_exact_search() {
     bed.collection.build_graph_if_due().expect("a writable folder");
     let snapshot = bed.collection.snapshot();
     let mut sources: Vec<Source> =
-        numbers(9, 20 * 8).chunks(8).map(|it| Source::Vector(it.to_vec())).collect();
+        numbers(9, 20 * 8).chunks(8).map(|it| Source::Vector(it.to_vec().into())).collect();
     sources.extend([0, 77].map(|id| Source::Point(PointId::Number(id))));
     for correction in [None, Some("IS(beta=20)"), Some("DIS(beta=20,k=1)")] {
         for limit in [1, 10, 299] {

@@ -163,7 +163,7 @@ fn point(id: u64) -> Source {
 }
 
 fn vector(seed: u64) -> Source {
-    Source::Vector(numbers(seed, 8))
+    Source::Vector(numbers(seed, 8).into())
 }
 
 fn kinds() -> Vec<Kind> {

@@ -43,7 +43,7 @@ fn found(
 ) -> (Vec<Vec<u32>>, Vec<Engine>) {
     let settings = Settings { limit: Some(10), ranking: ranking.clone(), search, ..Settings::default() };
     let answer = |numbers: &[f32]| {
-        let query = Query { source: Source::Vector(numbers.to_vec()), settings: settings.clone() };
+        let query = Query { source: Source::Vector(numbers.to_vec().into()), settings: settings.clone() };
         let response = run_within(snapshot, scope, &[query]).expect("valid").swap_remove(0);
         (response.hits.iter().map(|hit| hit.row).collect(), response.plan.engine)
     };

@@ -278,7 +278,7 @@ fn an_explanation_ranks_among_what_is_allowed() {
     let snapshot = bed.collection.snapshot();
     let (_, filter) = filters().swap_remove(6);
     for (source, own) in
-        [(Source::Vector(numbers(42, 8)), None), (Source::Point(PointId::Number(50)), Some(50))]
+        [(Source::Vector(numbers(42, 8).into()), None), (Source::Point(PointId::Number(50)), Some(50))]
     {
         let vector = own.map_or_else(|| numbers(42, 8), |row| snapshot.vector(row).to_vec());
         let asked = Query { source, ..query(&[], LIMIT, Some("IS(beta=20)"), Search::Exact) };

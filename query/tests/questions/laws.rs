@@ -112,7 +112,7 @@ fn poisoned() -> Bed {
     let aimed = numbers(84, 20 * DIM);
     let entry = |(place, vector): (usize, Vec<f32>), source: &str| EntryInput {
         id: Some(PointId::text(&format!("{source}/{place}")).expect("short")),
-        vector,
+        vector: vector.into(),
         weight: 1.0,
     };
     let web = honest.chunks_exact(DIM).map(<[f32]>::to_vec).enumerate();

@@ -68,7 +68,7 @@ impl Bed {
             .zip(0..)
             .map(|(vector, id)| PointInput {
                 id: PointId::Number(id),
-                vector: vector.to_vec(),
+                vector: vector.to_vec().into(),
                 named: Vec::new(),
                 payload: None,
                 text: None,
@@ -106,7 +106,7 @@ impl Bed {
 pub(crate) fn query(vector: &[f32], limit: usize, correction: Option<&str>, search: Search) -> Query {
     let ranking = correction.map_or(Ranking::Raw, Ranking::corrected);
     Query {
-        source: Source::Vector(vector.to_vec()),
+        source: Source::Vector(vector.to_vec().into()),
         settings: Settings { limit: Some(limit), ranking, search, ..Settings::default() },
     }
 }

@@ -29,7 +29,7 @@ fn paired(pull: f32) -> (Bed, Qrels) {
     let bed = Bed::new(Metric::Cosine, DIM, &points, &numbers(5, DIM), false);
     let entry = |(place, vector): (usize, &[f32])| EntryInput {
         id: Some(PointId::text(&format!("b{place}")).expect("short")),
-        vector: vector.to_vec(),
+        vector: vector.to_vec().into(),
         weight: 1.0,
     };
     let entries = entries.chunks_exact(DIM).enumerate().map(entry).collect();
@@ -117,7 +117,7 @@ fn an_entry_that_is_another_one_bit_for_bit_is_left_out_with_it() {
     let copies = bed.collection.snapshot().bank_queries(&name("p"), usize::MAX);
     let entry = |(place, vector): (usize, &Vector)| EntryInput {
         id: Some(PointId::text(&format!("copy{place}")).expect("short")),
-        vector: vector.as_slice().to_vec(),
+        vector: vector.as_slice().to_vec().into(),
         weight: 1.0,
     };
     let entries = copies.iter().enumerate().map(entry).collect();

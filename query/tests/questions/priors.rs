@@ -28,7 +28,7 @@ fn asked(correction: Option<&str>, search: Search, filter: Option<Arc<Filter>>) 
     let ranking = correction.map_or(Ranking::Raw, Ranking::corrected);
     let priors = vec![("p".to_owned(), WEIGHT)];
     let settings = Settings { limit: Some(10), ranking, search, priors, filter };
-    Query { source: Source::Vector(numbers(9, 8)), settings }
+    Query { source: Source::Vector(numbers(9, 8).into()), settings }
 }
 
 /// The rows by the parts of the formula in f64, of those that are allowed.
@@ -94,7 +94,7 @@ fn a_closed_gate_leaves_the_priors() {
     let snapshot = bed.collection.snapshot();
     let mut seen = [false; 2];
     for seed in 100..160 {
-        let source = Source::Vector(numbers(seed, 8));
+        let source = Source::Vector(numbers(seed, 8).into());
         let ask = |correction| {
             let query = Query { source: source.clone(), ..asked(correction, Search::Exact, None) };
             run(&snapshot, &[query]).expect("an answer").remove(0)

@@ -32,7 +32,7 @@ fn bed(metric: Metric, with_graph: bool) -> Bed {
         let payload = if id % 10 == 9 { "{}" } else { &json };
         PointInput {
             id: PointId::Number(id),
-            vector: vector.to_vec(),
+            vector: vector.to_vec().into(),
             payload: Some(Payload::parse(payload).expect("an object")),
             text: None,
             named: Vec::new(),
@@ -54,7 +54,7 @@ fn point(id: u64) -> Source {
 }
 
 fn vector(seed: u64) -> Source {
-    Source::Vector(numbers(seed, 8))
+    Source::Vector(numbers(seed, 8).into())
 }
 
 fn settings(limit: usize) -> Settings {
@@ -207,7 +207,7 @@ fn an_average_is_the_query_twice_the_mean_of_likes_less_that_of_unlikes() {
         let stored = |id: u64| snapshot.vector(row(id)).to_vec();
         let given = numbers(61, 8);
         let kind = Kind::Recommend {
-            positive: vec![point(4), Source::Vector(given.clone())],
+            positive: vec![point(4), Source::Vector(given.clone().into())],
             negative: vec![point(9)],
             strategy: Strategy::AverageVector,
         };
@@ -217,7 +217,7 @@ fn an_average_is_the_query_twice_the_mean_of_likes_less_that_of_unlikes() {
             let found = one(&snapshot, &Request::new(kind.clone(), settings.clone()));
             let filter = only((0..POINTS).filter(|id| ![4, 9].contains(id)));
             let settings = Settings { filter, ..settings };
-            let by_hand = Request::new(Kind::Nearest(Source::Vector(average.clone())), settings);
+            let by_hand = Request::new(Kind::Nearest(Source::Vector(average.clone().into())), settings);
             let by_hand = one(&snapshot, &by_hand);
             for (found, by_hand) in found.hits.iter().zip(&by_hand.hits) {
                 assert_eq!(found.row, by_hand.row);
@@ -257,7 +257,7 @@ fn a_raw_euclidean_score_is_the_distance_and_a_threshold_is_below_it() {
     let corrected = one(&snapshot, &corrected);
     assert!(!corrected.is_distance && corrected.hits.is_sorted_by(|left, right| left.score >= right.score));
     assert_eq!(within(corrected.hits[7].score, Ranking::corrected("IS(beta=20)")), corrected.hits[..7]);
-    let near = one(&snapshot, &Request::new(Kind::Nearest(Source::Vector(numbers(1, 8))), settings(1)));
+    let near = one(&snapshot, &Request::new(Kind::Nearest(Source::Vector(numbers(1, 8).into())), settings(1)));
     assert!(near.hits[0].score < 1e-6, "a point is at no distance of itself: {near:?}");
 }
 
@@ -379,7 +379,7 @@ fn points_are_listed_by_id_by_value_and_at_random() {
     let bed = bed(Metric::Dot, false);
     let text = PointInput {
         id: PointId::text("x").expect("short"),
-        vector: numbers(5, 8),
+        vector: numbers(5, 8).into(),
         payload: None,
         text: None,
         named: Vec::new(),
@@ -523,7 +523,7 @@ fn a_fault_is_told_with_its_request_its_prefetch_and_its_example() {
     for strategy in [Strategy::AverageVector, Strategy::BestScore, Strategy::SumScores] {
         let error = within(recommend(vec![point(2), point(2000)], strategy));
         assert!(matches!(error.source, QueryError::UnknownPoint { place: 1, .. }), "{error}");
-        let error = within(recommend(vec![point(2), Source::Vector(vec![1.0])], strategy));
+        let error = within(recommend(vec![point(2), Source::Vector(vec![1.0].into())], strategy));
         assert!(matches!(error.source, QueryError::Vector { place: 1, .. }), "{error}");
         assert_eq!((error.request, error.trail), (1, vec![0, 1]));
     }
@@ -531,7 +531,7 @@ fn a_fault_is_told_with_its_request_its_prefetch_and_its_example() {
     assert!(matches!(within(zero).source, QueryError::Limit { found: 0 }));
     let named = Request { using: Some("x".into()), ..good.clone() };
     assert!(matches!(within(named).source, QueryError::Space(_)));
-    let short = Request::new(Kind::Nearest(Source::Vector(vec![1.0])), settings(5));
+    let short = Request::new(Kind::Nearest(Source::Vector(vec![1.0].into())), settings(5));
     let error = answer(&snapshot, &snapshot.scope(), &[good.clone(), fusion(Fusion::Dbsf), short]);
     assert_eq!(error.expect_err("a fault").request, 1, "what is asked is looked at first");
 }

@@ -20,7 +20,7 @@ const UNBOUNDED: [&str; 4] = ["SN(tau=0.1,n=5)", "ZScore", "DisSimLocal(k=4)", "
 
 /// Adds entries that corrections do not take in yet.
 fn defer(bed: &Bed, vectors: &[f32], weight: f32) {
-    let entry = |vector: &[f32]| EntryInput { id: None, vector: vector.to_vec(), weight };
+    let entry = |vector: &[f32]| EntryInput { id: None, vector: vector.to_vec().into(), weight };
     let entries = vectors.chunks_exact(DIM).map(entry).collect();
     let update = BankUpdate { name: name("q"), kind: BankKind::Query, entries, defer: true };
     bed.collection.add_to_bank(&update).expect("good entries");

@@ -34,7 +34,7 @@ fn bed(metric: Metric) -> Bed {
     let vectors = numbers(1, 200 * 8);
     let point = |(vector, id): (&[f32], u64)| PointInput {
         id: PointId::Number(id),
-        vector: vector.to_vec(),
+        vector: vector.to_vec().into(),
         named: Vec::new(),
         payload: Some(
             Payload::parse(&format!(r#"{{"title": "{}", "color": {}}}"#, words(id, 5), id % 7))
@@ -125,7 +125,7 @@ fn words_can_be_a_prefetch_that_vectors_rank_and_be_grouped() {
     let bed = bed(Metric::Cosine);
     let snapshot = bed.collection.snapshot();
     let found = ask(&snapshot, &Request::new(text("kite lynx"), limit(30)));
-    let source = Source::Vector(numbers(77, 8));
+    let source = Source::Vector(numbers(77, 8).into());
     let ranked = Request {
         prefetch: vec![Request::new(text("kite lynx"), limit(30))],
         ..Request::new(Kind::Nearest(source.clone()), Settings { ranking: Ranking::Raw, ..limit(300) })
@@ -197,7 +197,7 @@ fn a_query_by_vectors_and_words_fuses_what_each_finds_alone_and_tells_the_parts(
         let snapshot = bed.collection.snapshot();
         let ranking = correction.map_or(Ranking::Raw, Ranking::corrected);
         let settings = |limit_, ranking: &Ranking| Settings { ranking: ranking.clone(), ..limit(limit_) };
-        let source = Kind::Nearest(Source::Vector(numbers(88, 8)));
+        let source = Kind::Nearest(Source::Vector(numbers(88, 8).into()));
         let by_vector = Request::new(source.clone(), settings(100, &ranking));
         let by_words = Request::new(text("goat hare kite"), limit(100));
         let (dense, sparse) = (ask(&snapshot, &by_vector), ask(&snapshot, &by_words));
@@ -283,7 +283,7 @@ fn an_answer_by_words_tells_the_newest_write_that_it_knows_of() {
     let bed = bed(Metric::Cosine);
     let late = PointInput {
         id: PointId::text("late").expect("short"),
-        vector: numbers(9, 8),
+        vector: numbers(9, 8).into(),
         named: Vec::new(),
         payload: None,
         text: Some("zebra".to_owned()),
@@ -291,7 +291,7 @@ fn an_answer_by_words_tells_the_newest_write_that_it_knows_of() {
     let before = bed.collection.snapshot().sequence();
     bed.collection.upsert(&[late]).expect("valid");
     let snapshot = bed.collection.snapshot();
-    let hybrid = Request::new(Kind::Nearest(Source::Vector(numbers(9, 8))), limit(5));
+    let hybrid = Request::new(Kind::Nearest(Source::Vector(numbers(9, 8).into())), limit(5));
     let hybrid = hybrid.with_words(TextQuery::new("zebra"), HYBRID_FUSION, None);
     let words = Request::new(text("zebra"), limit(5));
     for request in [&words, &hybrid] {

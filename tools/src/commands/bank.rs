@@ -102,6 +102,9 @@ fn drop_duplicates(
             _ => bail!("--dedupe is {number}, wanted a cosine above 0 and at most 1"),
         },
     };
+    if config.multi {
+        bail!("--dedupe is not for multi-vectors: it compares single vectors");
+    }
     if sameness != Sameness::Copies && config.metric != Metric::Cosine {
         bail!("--dedupe takes a number under cosine only: under {} lengths count too", config.metric);
     }
@@ -172,13 +175,14 @@ fn describe_duplicates(duplicates: &Duplicates) -> String {
 fn read(context: &Context, command: &Bank, file: &Path, name: &Name) -> anyhow::Result<BankUpdate> {
     let collection = context.space(&command.collection)?;
     let snapshot = collection.snapshot();
-    let reader = load::open(file, &command.format, Some(snapshot.config().metric))?;
-    let bar = context.output.progress("reading", reader.rows_total());
+    let config = snapshot.config();
+    let reader = load::batches(file, &command.format, config, Some(config.metric))?;
+    let bar = context.output.progress("reading", reader.rows_total);
     let mut entries = Vec::new();
     for batch in reader {
-        for row in load::rows(file, batch?)? {
+        for row in batch? {
             // Checked here for the sake of the row number in the error.
-            row.query(file, snapshot.config())?;
+            row.query(file, config)?;
             let weight = match &command.weight_field {
                 Some(field) => weight(file, &row, field)?,
                 None => 1.0,

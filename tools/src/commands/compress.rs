@@ -43,6 +43,9 @@ pub(crate) fn run(
     if snapshot.is_empty() {
         bail!("the collection has no points to compare biases of");
     }
+    if snapshot.config().multi {
+        bail!("compressing is not for multi-vectors: it takes means of vectors");
+    }
     let whole = whole(snapshot, from);
     let (choosing, measuring) = sample(snapshot);
     let metric = snapshot.config().metric;
@@ -75,7 +78,7 @@ fn update(command: &Bank, compressed: &WeightedBank) -> anyhow::Result<BankUpdat
     #[expect(clippy::cast_possible_truncation, reason = "weights are kept in 32 bits")]
     let entry = |(place, &weight): (usize, &f64)| EntryInput {
         id: None,
-        vector: compressed.vectors.row(place).to_vec(),
+        vector: compressed.vectors.row(place).to_vec().into(),
         weight: weight as f32,
     };
     Ok(BankUpdate {

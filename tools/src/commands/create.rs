@@ -20,16 +20,22 @@ pub(crate) fn run(context: &Context, command: &Create) -> anyhow::Result<Outcome
         full_scan_threshold: command.full_scan_threshold,
         quantization: command.quantization,
     };
-    let config = |dim, metric| -> anyhow::Result<CollectionConfig> {
+    let config = |dim, metric, multi: bool| -> anyhow::Result<CollectionConfig> {
         let config = CollectionConfig::new(dim, metric, graph)?;
+        let config = if multi { config.with_multi()? } else { config };
         Ok(CollectionConfig { durability: command.durability, ..config })
     };
     let Some(dim) = command.dim else {
         return with_named(context, &name, &vectors(&command.vector, metric, config)?, command);
     };
-    context.catalogue.create(&name, config(dim, metric)?)?;
-    let result = json!({ "collection": name.as_str(), "dim": dim, "metric": metric.name() });
-    context.output.result(&result, || format!("made collection `{name}`: {dim} dimensions, {metric}"))?;
+    context.catalogue.create(&name, config(dim, metric, command.multi)?)?;
+    let result = json!({
+        "collection": name.as_str(), "dim": dim, "metric": metric.name(), "multi": command.multi
+    });
+    let many = several(command.multi);
+    context
+        .output
+        .result(&result, || format!("made collection `{name}`: {dim} dimensions, {metric}{many}"))?;
     Ok(Outcome::Done)
 }
 
@@ -41,35 +47,44 @@ fn with_named(
 ) -> anyhow::Result<Outcome> {
     context.catalogue.create_with_spaces(name, vectors, command.durability)?;
     let value = |(name, config): (&Name, &CollectionConfig)| {
-        let value = json!({ "dim": config.dim.get(), "metric": config.metric.name() });
+        let value = json!({ "dim": config.dim.get(), "metric": config.metric.name(), "multi": config.multi });
         (name.to_string(), value)
     };
     let values: serde_json::Map<String, Value> = vectors.iter().map(value).collect();
     context.output.result(&json!({ "collection": name.as_str(), "vectors": values }), || {
         let line = |(name, config): (&Name, &CollectionConfig)| {
-            format!("\n  {name}: {} dimensions, {}", config.dim.get(), config.metric)
+            format!("\n  {name}: {} dimensions, {}{}", config.dim.get(), config.metric, several(config.multi))
         };
         format!("made collection `{name}`:{}", vectors.iter().map(line).collect::<String>())
     })?;
     Ok(Outcome::Done)
 }
 
-/// Reads `NAME=DIM[,METRIC]` of each.
+/// What is told of multi-vectors.
+fn several(multi: bool) -> &'static str {
+    if multi { ", several vectors a point" } else { "" }
+}
+
+/// Reads `NAME=DIM[,METRIC][,multi]` of each.
 fn vectors(
     texts: &[String],
     metric: Metric,
-    config: impl Fn(usize, Metric) -> anyhow::Result<CollectionConfig>,
+    config: impl Fn(usize, Metric, bool) -> anyhow::Result<CollectionConfig>,
 ) -> anyhow::Result<BTreeMap<Name, CollectionConfig>> {
     let mut vectors = BTreeMap::new();
     for text in texts {
-        let wanted = || format!("--vector: wanted NAME=DIM or NAME=DIM,METRIC, found {text:?}");
+        let wanted = || format!("--vector: wanted NAME=DIM[,METRIC][,multi], found {text:?}");
         let (name, params) = text.rsplit_once('=').with_context(wanted)?;
+        let (params, multi) = match params.strip_suffix(",multi") {
+            Some(params) => (params, true),
+            None => (params, false),
+        };
         let (dim, metric) = match params.split_once(',') {
             Some((dim, metric)) => (dim, metric.parse()?),
             None => (params, metric),
         };
         let name: Name = name.parse()?;
-        let config = config(dim.parse().ok().with_context(wanted)?, metric)?;
+        let config = config(dim.parse().ok().with_context(wanted)?, metric, multi)?;
         if vectors.insert(name.clone(), config).is_some() {
             bail!("--vector: `{name}` is given twice");
         }

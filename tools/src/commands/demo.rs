@@ -140,6 +140,7 @@ fn prepare(
             collection,
             dim: Some(128),
             vector: Vec::new(),
+            multi: false,
             metric,
             m: 16,
             ef_construction: 200,

@@ -4,7 +4,7 @@ use std::collections::{HashMap, HashSet};
 use std::hash::{DefaultHasher, Hash, Hasher};
 
 use anyhow::{Context as _, bail};
-use dehub_index::{Collection, PointAlarm};
+use dehub_index::{Collection, CollectionConfig, PointAlarm};
 use dehub_vector::PointId;
 use serde_json::json;
 
@@ -62,14 +62,15 @@ struct Hub {
 
 fn check(context: &Context, command: &Import, collection: &Collection) -> anyhow::Result<Checked> {
     let snapshot = collection.snapshot();
-    let reader = load::open(&command.file, &command.format, Some(snapshot.config().metric))?;
-    let bar = context.output.progress("checking", reader.rows_total());
+    let config = snapshot.config();
+    let reader = load::batches(&command.file, &command.format, config, Some(config.metric))?;
+    let bar = context.output.progress("checking", reader.rows_total);
     let mut checked = Checked::default();
     let mut prints = Vec::new();
     for batch in reader {
-        for row in load::rows(&command.file, batch?)? {
+        for row in batch? {
             checked.rows += 1;
-            match row.query(&command.file, snapshot.config()) {
+            match row.query(&command.file, config) {
                 Err(error) => checked.refused.push((row.number, format!("{error:#}"))),
                 Ok(_) => prints.extend(row.id.as_ref().map(print)),
             }
@@ -79,7 +80,7 @@ fn check(context: &Context, command: &Import, collection: &Collection) -> anyhow
     bar.finish_and_clear();
     let repeated = repeated(prints);
     if !repeated.is_empty() {
-        find_copies(context, command, &repeated, &mut checked)?;
+        find_copies(context, command, config, &repeated, &mut checked)?;
     }
     Ok(checked)
 }
@@ -101,6 +102,7 @@ fn repeated(mut prints: Vec<u64>) -> HashSet<u64> {
 fn find_copies(
     context: &Context,
     command: &Import,
+    config: &CollectionConfig,
     repeated: &HashSet<u64>,
     checked: &mut Checked,
 ) -> anyhow::Result<()> {
@@ -108,8 +110,8 @@ fn find_copies(
     let mut bad = std::mem::take(&mut checked.refused).into_iter().peekable();
     let mut seen: HashMap<PointId, u64> = HashMap::new();
     // The first reading has compared the metric.
-    for batch in load::open(&command.file, &command.format, None)? {
-        for Row { number, id, .. } in load::rows(&command.file, batch?)? {
+    for batch in load::batches(&command.file, &command.format, config, None)? {
+        for Row { number, id, .. } in batch? {
             bar.set_position(number + 1);
             if let Some(refused) = bad.next_if(|&(row, _)| row == number) {
                 checked.refused.push(refused);
@@ -145,8 +147,8 @@ fn store(
 ) -> anyhow::Result<()> {
     let bar = context.output.progress("storing", Some(checked.rows));
     let mut refused = checked.refused.iter().map(|&(number, _)| number).peekable();
-    for batch in load::open(&command.file, &command.format, None)? {
-        let rows = load::rows(&command.file, batch?)?;
+    for batch in load::batches(&command.file, &command.format, collection.snapshot().config(), None)? {
+        let rows = batch?;
         let last = rows.last().map_or(0, |row| row.number);
         let good = rows.into_iter().filter(|row| refused.next_if_eq(&row.number).is_none());
         let points: Vec<_> = good.map(Row::into_point).collect();

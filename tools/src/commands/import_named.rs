@@ -6,13 +6,14 @@ use std::path::Path;
 use anyhow::{Context as _, bail};
 use dehub_format::{Format, ReadOptions, open_fields, open_parquet};
 use dehub_index::{Collection, NamedVector, Payload, PointInput, Snapshot};
-use dehub_vector::{PointId, Vector};
+use dehub_vector::{Numbers, PointId};
 use serde_json::{Map, Value};
 
 use super::import::{Checked, Stored, refusal, report};
 use super::{Context, Outcome};
 use crate::cli::Import;
 use crate::load::BATCH_ROWS;
+use crate::load_multi::{numbers, shown};
 
 /// The field of vectors, and what comes before their names, if no other is asked for.
 const VECTOR: &str = "vector";
@@ -87,8 +88,7 @@ fn check_vectors(file: &Path, number: u64, point: &PointInput, snapshot: &Snapsh
             );
         };
         let config = space.config();
-        Vector::new(vector, config.dim, config.metric)
-            .with_context(|| format!("{file}: row {number}, vector `{name}`"))?;
+        config.vector(vector).with_context(|| format!("{file}: row {number}, vector `{name}`"))?;
     }
     Ok(())
 }
@@ -179,7 +179,7 @@ impl Fields {
                 let payload =
                     (!fields.is_empty()).then(|| Payload::parse(&Value::Object(fields).to_string()));
                 let (id, payload) = (id.unwrap_or(PointId::Number(number)), payload.transpose()?);
-                Ok(PointInput { id, vector: Vec::new(), named, payload, text })
+                Ok(PointInput { id, vector: Numbers::default(), named, payload, text })
             });
             (number, point.map_err(|error| anyhow::anyhow!("{}: row {number}, {error:#}", file.display())))
         };
@@ -209,27 +209,8 @@ fn named_vectors(field: &str, fields: &mut Map<String, Value>) -> anyhow::Result
     given.map(|(name, value)| named_vector(field, &name, &value)).collect()
 }
 
-/// A value as a message shows it: short.
-fn shown(value: &Value) -> String {
-    match value {
-        Value::Null | Value::Bool(_) | Value::Number(_) => value.to_string(),
-        Value::String(_) => "a string".to_owned(),
-        Value::Array(values) => format!("an array of {}", values.len()),
-        Value::Object(_) => "an object".to_owned(),
-    }
-}
-
 fn named_vector(field: &str, name: &str, value: &Value) -> anyhow::Result<NamedVector> {
-    let wrong = |found: &Value| {
-        anyhow::anyhow!("field {field}.{name}: wanted an array of numbers, found {}", shown(found))
-    };
-    let Value::Array(values) = value else { return Err(wrong(value)) };
-    #[expect(
-        clippy::cast_possible_truncation,
-        reason = "what has no 32 bits is infinite, and refused as such"
-    )]
-    let number = |value: &Value| value.as_f64().map(|number| number as f32).ok_or_else(|| wrong(value));
-    let vector = values.iter().map(number).collect::<anyhow::Result<_>>()?;
+    let vector = numbers(value).with_context(|| format!("field {field}.{name}"))?;
     let name = name.parse().with_context(|| format!("field {field}.{name}"))?;
     Ok(NamedVector { name, vector })
 }

@@ -72,6 +72,9 @@ impl<'a> Source<'a> {
                 Some(_) => Ok(name),
             }
         };
+        if snapshot.config().multi {
+            bail!("rewriting is not for multi-vectors: it moves single vectors");
+        }
         let query_bank = bank(&command.bank, BankKind::Query)?;
         let gallery_bank = bank(&command.gallery_bank, BankKind::Gallery)?;
         let entries = snapshot.bank_entries(&gallery_bank)?;
@@ -96,7 +99,7 @@ impl<'a> Source<'a> {
             let vectors = self.rewritten(&rewriter, rows.iter().map(|&row| self.snapshot.vector(row)), &ids);
             let point = |(point, vector): (dehub_index::Point, Vec<f32>)| PointInput {
                 id: point.id,
-                vector,
+                vector: vector.into(),
                 named: Vec::new(),
                 payload: point.payload,
                 text: point.text,
@@ -128,7 +131,7 @@ impl<'a> Source<'a> {
     fn rewrite_entries(&self, rewriter: &Rewriter<'_>, entries: &mut [EntryInput]) {
         let ids: Vec<Option<&PointId>> = entries.iter().map(|entry| entry.id.as_ref()).collect();
         let vectors = self.rewritten(rewriter, entries.iter().map(|entry| &entry.vector[..]), &ids);
-        entries.iter_mut().zip(vectors).for_each(|(entry, vector)| entry.vector = vector);
+        entries.iter_mut().zip(vectors).for_each(|(entry, vector)| entry.vector = vector.into());
     }
 
     fn rewritten<'b>(

@@ -5,18 +5,18 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, bail};
-use dehub_index::{Deadline, Point, Snapshot};
+use dehub_index::{CollectionConfig, Deadline, Point, Snapshot};
 use dehub_query::{
     Answered, Bound, Condition, Explanation, Feedback, Filter, Hit, Kind, Query, Ranking, Request, Response,
     Search, Settings, Source, Staleness, answer, explain_request, explain_within, run_within,
 };
-use dehub_vector::{Metric, PointId};
+use dehub_vector::PointId;
 use serde_json::{Map, Value, json};
 
 use super::{Context, Outcome, words};
-use crate::cli::{self, FusionArgs};
-use crate::load;
+use crate::cli::{self, FusionArgs, VectorFile};
 use crate::output::table;
+use crate::{load, load_multi};
 
 /// The longest text shown in a table, in characters.
 const TEXT_CHARS_MAX: usize = 60;
@@ -35,12 +35,12 @@ pub(crate) fn run(context: &Context, command: &cli::Search) -> anyhow::Result<Ou
         bar.finish_and_clear();
         refreshed?;
         let base = collection.snapshot();
-        let source = source(command, || Ok(context.space(&command.collection)?.snapshot().config().metric))?;
+        let source = source(command, || Ok(*context.space(&command.collection)?.snapshot().config()))?;
         let scope = base.scope().until(deadline);
         return words::run(context, command, (&base, &scope), words, (source, settings));
     }
     let snapshot = context.space(&command.collection)?.snapshot();
-    let source = source(command, || Ok(snapshot.config().metric))?;
+    let source = source(command, || Ok(*snapshot.config()))?;
     let source = source.context("one of --vector, --id and --queries is needed")?;
     let query = Query { source, settings };
     let scope = snapshot.scope().until(deadline);
@@ -96,30 +96,21 @@ fn show(context: &Context, snapshot: &Snapshot, response: &Response) -> anyhow::
 /// What to search for, if that is not words alone.
 fn source(
     command: &cli::Search,
-    metric: impl FnOnce() -> anyhow::Result<Metric>,
+    config: impl FnOnce() -> anyhow::Result<CollectionConfig>,
 ) -> anyhow::Result<Option<Source>> {
     match (&command.vector, &command.id, &command.queries) {
         (Some(vector), _, _) => {
-            let numbers: Vec<f64> = serde_json::from_str(vector)
-                .context("--vector: wanted a JSON array of numbers, such as \"[0.1, 0.2]\"")?;
-            let narrow = |(coordinate, &number): (usize, &f64)| {
-                #[expect(clippy::cast_possible_truncation, reason = "checked to stay finite")]
-                let narrowed = number as f32;
-                if narrowed.is_finite() {
-                    Ok(narrowed)
-                } else {
-                    bail!(
-                        "--vector: coordinate {coordinate}: wanted a number that fits 32 bits, found {number:?}"
-                    )
-                }
-            };
-            Ok(Some(Source::Vector(numbers.iter().enumerate().map(narrow).collect::<anyhow::Result<_>>()?)))
+            let wanted =
+                "--vector: wanted a JSON array of numbers, such as \"[0.1, 0.2]\", or of such arrays";
+            let numbers = load_multi::numbers(&serde_json::from_str(vector).context(wanted)?);
+            Ok(Some(Source::Vector(numbers.context("--vector")?)))
         }
         (None, Some(id), _) => Ok(Some(Source::Point(PointId::parse(id)?))),
         (None, None, Some(file)) => {
             let mut rows = 0;
-            for batch in load::open_plain(file, metric()?)? {
-                let batch = load::rows(file, batch?)?;
+            let config = config()?;
+            for batch in load::batches(file, &VectorFile::default(), &config, Some(config.metric))? {
+                let batch = batch?;
                 rows += batch.len();
                 if let Some(row) = batch.into_iter().find(|row| row.number == command.row) {
                     return Ok(Some(Source::Vector(row.vector)));

@@ -124,7 +124,7 @@ fn stored_point(point: &PointInput) -> Value {
             serde_json::from_str(payload.as_json()).expect("payloads are objects");
         sorted(fields.into_iter().map(|field| json!(field)))
     });
-    json!([point.id, point.vector, point.text, payload])
+    json!([point.id, point.vector.to_vec(), point.text, payload])
 }
 
 fn served_points(snapshot: &Snapshot) -> Vec<PointInput> {
@@ -132,7 +132,7 @@ fn served_points(snapshot: &Snapshot) -> Vec<PointInput> {
     let points = snapshot.points(&rows).expect("every row has a record");
     let point = |(&row, point): (&u32, dehub_index::Point)| {
         let vector = snapshot.vector(row).to_vec();
-        PointInput { id: point.id, vector, named: Vec::new(), payload: point.payload, text: point.text }
+        PointInput { id: point.id, vector: vector.into(), named: Vec::new(), payload: point.payload, text: point.text }
     };
     rows.iter().zip(points).map(point).collect()
 }
@@ -142,7 +142,7 @@ fn given_entry(row: &Value) -> Value {
 }
 
 fn stored_entry(entry: &EntryInput) -> Value {
-    json!([entry.id, entry.vector, f64::from(entry.weight)])
+    json!([entry.id, entry.vector.to_vec(), f64::from(entry.weight)])
 }
 
 /// Every point, bank entry and held point is what was given, bit for bit.

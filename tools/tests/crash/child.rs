@@ -97,7 +97,7 @@ fn come_and_go(catalogue: &Catalogue, _: &Collection, repository: &Path, _: u64)
     }
     let made = catalogue.create(&name, config()).expect("the name is free");
     let (id, vector) = (PointId::Number(1), vec![1.0; DIM]);
-    made.upsert(&[PointInput { id, vector, named: Vec::new(), payload: None, text: None }])
+    made.upsert(&[PointInput { id, vector: vector.into(), named: Vec::new(), payload: None, text: None }])
         .expect("a good point");
     drop(made);
     let repository = Repository::in_directory(repository);

@@ -163,7 +163,7 @@ fn point((&id, (vector, number)): (&u64, &(Vec<f32>, u64))) -> PointInput {
     let payload = Payload::parse(&format!("{{\"number\":{number}}}")).expect("an object");
     PointInput {
         id: PointId::Number(id),
-        vector: vector.clone(),
+        vector: vector.clone().into(),
         named: Vec::new(),
         payload: Some(payload),
         text: Some(format!("common id{id} number{number}")),

@@ -51,6 +51,22 @@ pub(crate) struct VectorParams {
     size: usize,
     distance: Distance,
     hnsw_config: Option<GraphParams>,
+    /// Gives a point several vectors, compared by MaxSim: each of a query's vectors counts its largest similarity to
+    /// one of the point's. Under `Cosine` and `Dot`.
+    multivector_config: Option<MultivectorParams>,
+}
+
+/// How points of several vectors are compared.
+#[derive(ToSchema)]
+pub(crate) struct MultivectorParams {
+    comparator: Comparator,
+}
+
+/// The one way.
+#[derive(ToSchema)]
+#[schema(rename_all = "snake_case")]
+pub(crate) enum Comparator {
+    MaxSim,
 }
 
 /// How vectors are compared: `Cosine` and `Dot` rank by similarity, `Euclid` by distance.

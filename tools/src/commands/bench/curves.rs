@@ -69,7 +69,8 @@ pub(super) fn run(context: &Context, command: &Bench) -> anyhow::Result<Outcome>
     if snapshot.is_empty() {
         bail!("collection {} has no points to find", command.collection);
     }
-    let sources: Vec<_> = vectors.iter().map(|vector| Source::Vector(vector.as_slice().to_vec())).collect();
+    let sources: Vec<_> =
+        vectors.iter().map(|vector| Source::Vector(snapshot.config().numbers(vector.as_slice()))).collect();
     let searches = searches(context, command, &snapshot);
     let truths = truths(context, command, &snapshot, &sources)?;
     let build = if command.curves.build { build(context, &snapshot)? } else { None };

@@ -69,8 +69,8 @@ fn answer(
     let settings = Settings { limit: Some(asked.k), ranking, search, ..Settings::default() };
     let bar = context.output.progress("answering", None);
     let mut answered = 0;
-    for batch in load::open(file, &format, Some(metric))? {
-        let rows = load::rows(file, batch?)?;
+    for batch in load::batches(file, &format, snapshot.config(), Some(metric))? {
+        let rows = batch?;
         let mut names = Vec::with_capacity(rows.len());
         let mut queries = Vec::with_capacity(rows.len());
         for row in rows {

@@ -20,6 +20,9 @@ pub(super) fn run(
     file: &ExportFile,
 ) -> anyhow::Result<()> {
     let config = snapshot.config();
+    if config.multi {
+        anyhow::bail!("points of several vectors cannot be exported to a table yet: the REST API lists them");
+    }
     let scope = snapshot.scope();
     let scope = filter.map_or(Ok(scope.clone()), |filter| filter.within(snapshot, &scope))?;
     let (rows, destination) = (scope.rows().collect::<Vec<u32>>(), Destination::new(context, file)?);
