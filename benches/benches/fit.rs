@@ -55,7 +55,13 @@ fn fit(criterion: &mut Criterion) {
         bencher.iter(|| {
             id += 1;
             let vector = points[id as usize % POINTS].as_slice().to_vec();
-            let point = PointInput { id: id.into(), vector: vector.into(), named: Vec::new(), payload: None, text: None };
+            let point = PointInput {
+                id: id.into(),
+                vector: vector.into(),
+                named: Vec::new(),
+                payload: None,
+                text: None,
+            };
             bed.collection.upsert(&[point]).expect("a valid point")
         });
     });

@@ -29,7 +29,7 @@ pub(crate) fn is_better(scope: &Scope, points: usize, queries: usize) -> bool {
 }
 
 /// What was found of one query by one variant.
-struct Running {
+pub(crate) struct Running {
     top: TopK,
     ranks: Vec<u32>,
 }
@@ -56,7 +56,7 @@ pub(crate) fn scan(
 }
 
 /// Queries that are compared with each row together.
-struct Block<'a> {
+pub(crate) struct Block<'a> {
     snapshot: &'a Snapshot,
     variants: &'a [Variant<'a>],
     scope: &'a Scope,
@@ -67,7 +67,7 @@ struct Block<'a> {
 }
 
 impl<'a> Block<'a> {
-    fn new(
+    pub(crate) fn new(
         snapshot: &'a Snapshot,
         question: &Question<'a>,
         variants: &'a [Variant<'a>],
@@ -85,7 +85,7 @@ impl<'a> Block<'a> {
         Block { snapshot, variants, scope, vectors, limit, targets }
     }
 
-    fn start(&self) -> Vec<Running> {
+    pub(crate) fn start(&self) -> Vec<Running> {
         let start = |targets: &Vec<_>| Running { top: TopK::new(self.limit), ranks: vec![1; targets.len()] };
         self.targets.iter().map(start).collect()
     }
@@ -107,23 +107,50 @@ impl<'a> Block<'a> {
     }
 
     fn visit(&self, row: u32, states: &mut [Running]) {
-        let count = self.variants.len().max(1);
-        let lists = states.chunks_exact_mut(count).zip(self.targets.chunks_exact(count));
-        for (vector, (states, targets)) in self.vectors.iter().zip(lists) {
-            let similarity = self.snapshot.similarity(vector, row);
-            for ((variant, state), targets) in self.variants.iter().zip(states).zip(targets) {
-                let candidate = Candidate::new(variant.score(similarity, row), row);
-                if self.limit > 0 {
-                    state.top.push(candidate);
-                }
-                for (target, rank) in targets.iter().zip(&mut state.ranks) {
-                    *rank += u32::from(candidate > *target);
-                }
+        for (place, vector) in self.vectors.iter().enumerate() {
+            self.take(place, row, self.snapshot.similarity(vector, row), states);
+        }
+    }
+
+    /// Takes in a row whose similarity to one of the queries is known.
+    fn take(&self, query: usize, row: u32, similarity: f32, states: &mut [Running]) {
+        let own = query * self.variants.len()..(query + 1) * self.variants.len();
+        let lists = states[own.clone()].iter_mut().zip(&self.targets[own]);
+        for (variant, (state, targets)) in self.variants.iter().zip(lists) {
+            let candidate = Candidate::new(variant.score(similarity, row), row);
+            if self.limit > 0 {
+                state.top.push(candidate);
+            }
+            for (target, rank) in targets.iter().zip(&mut state.ranks) {
+                *rank += u32::from(candidate > *target);
             }
         }
     }
 
-    fn answers(&self, found: Vec<Running>) -> Vec<Vec<Answer>> {
+    /// The same with a similarity that is right but for `slack`: the pair is compared anew where that matters.
+    pub(crate) fn take_near(&self, query: usize, row: u32, near: f32, slack: f32, states: &mut [Running]) {
+        let own = query * self.variants.len()..(query + 1) * self.variants.len();
+        let lists = states[own.clone()].iter().zip(&self.targets[own.clone()]);
+        let matters = self.variants.iter().zip(lists).any(|(variant, (state, targets))| {
+            let score = variant.score(near, row);
+            let slack = slack * variant.scale(row).abs() + 4.0 * f32::EPSILON * (score.abs() + near.abs());
+            let may_enter = state.top.threshold().is_none_or(|worst| score + slack >= worst.score);
+            self.limit > 0 && may_enter || targets.iter().any(|target| (score - target.score).abs() <= slack)
+        });
+        if matters {
+            let similarity = self.snapshot.similarity(&self.vectors[query], row);
+            return self.take(query, row, similarity, states);
+        }
+        let lists = states[own.clone()].iter_mut().zip(&self.targets[own]);
+        for (variant, (state, targets)) in self.variants.iter().zip(lists) {
+            let score = variant.score(near, row);
+            for (target, rank) in targets.iter().zip(&mut state.ranks) {
+                *rank += u32::from(score > target.score);
+            }
+        }
+    }
+
+    pub(crate) fn answers(&self, found: Vec<Running>) -> Vec<Vec<Answer>> {
         let mut answers =
             found.into_iter().map(|Running { top, ranks }| Answer { best: top.into_sorted(), ranks });
         self.vectors.iter().map(|_| answers.by_ref().take(self.variants.len()).collect()).collect()
@@ -131,7 +158,7 @@ impl<'a> Block<'a> {
 }
 
 /// What two runs of rows found.
-fn merge(mut left: Vec<Running>, right: Vec<Running>) -> Vec<Running> {
+pub(crate) fn merge(mut left: Vec<Running>, right: Vec<Running>) -> Vec<Running> {
     for (left, right) in left.iter_mut().zip(right) {
         right.top.into_sorted().into_iter().for_each(|candidate| _ = left.top.push(candidate));
         left.ranks.iter_mut().zip(right.ranks).for_each(|(rank, other)| *rank += other - 1);

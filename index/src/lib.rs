@@ -28,6 +28,7 @@ mod graph_file;
 mod live;
 mod mend;
 mod merging;
+mod multi_scan;
 mod open;
 mod open_progress;
 mod orphans;

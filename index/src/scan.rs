@@ -2,9 +2,9 @@
 
 use dehub_vector::{CHUNK_ROWS, Candidate, Vector};
 
-use crate::gather;
 use crate::screen::{self, Screen};
 use crate::{Column, Scope, Snapshot, TimeUp};
+use crate::{gather, multi_scan};
 
 /// A ranking: `score = scale·sim − Σ weight·column`. Without terms and scale it is the raw ranking.
 #[derive(Debug, Clone, Default)]
@@ -187,8 +187,10 @@ impl Snapshot {
         variants: &[Variant<'_>],
     ) -> Result<Vec<Vec<Answer>>, TimeUp> {
         self.check(question);
-        let answers = if self.config().multi || gather::is_better(scope, self.len(), question.vectors.len()) {
+        let answers = if gather::is_better(scope, self.len(), question.vectors.len()) {
             gather::scan(self, question, variants, scope)
+        } else if self.config().multi {
+            multi_scan::scan(self, question, variants, scope)
         } else {
             let screen = Screen::best(!question.targets.is_empty());
             screen::scan(self, question, variants, screen, scope)
@@ -208,7 +210,7 @@ impl Snapshot {
     ) -> Vec<Vec<Answer>> {
         self.check(question);
         if self.config().multi {
-            return gather::scan(self, question, variants, &self.scope());
+            return multi_scan::scan(self, question, variants, &self.scope());
         }
         screen::scan(self, question, variants, screen, &self.scope())
     }

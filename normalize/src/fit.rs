@@ -5,12 +5,12 @@ use std::ops::Range;
 use std::sync::{Mutex, PoisonError};
 
 use dehub_vector::{
-    CHUNK_ROWS, Candidate, Chunked, Metric, TopK, dot, matrix_product, max_sim, product_error,
+    CHUNK_ROWS, Candidate, Chunked, Metric, TopK, dot, matrix_product, max_sim, max_sim_block, product_error,
 };
 use rayon::prelude::*;
 
 use crate::exact::ExactPairs;
-use crate::{Activation, Block, State, Statistic, multi};
+use crate::{Activation, Block, State, Statistic};
 
 /// A bank as fitting sees it.
 #[derive(Debug, Clone, Copy)]
@@ -260,7 +260,7 @@ pub(crate) fn similarities(
     block.clear();
     block.resize(span.len() * entries.len(), 0.0);
     if points.is_ragged() {
-        return multi::similarities(span, points, entries, bank.vectors, block);
+        return max_sim_block(bank.vectors, entries, points, span, block);
     }
     let (left, right) = (points.within_chunk(span), bank.vectors.within_chunk(entries));
     matrix_product(left, right, dim, block);

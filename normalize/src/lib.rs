@@ -23,7 +23,6 @@ mod kept;
 mod method;
 mod method_input;
 mod methods;
-mod multi;
 mod perplexity;
 mod rewrite;
 mod scorer;

@@ -43,6 +43,7 @@ const SECTIONS: &[&str] = &[
     "search_paths",
     "asking_an_alias",
     "named",
+    "multivectors",
 ];
 
 /// A server in a process of its own, killed when the test is done with it.

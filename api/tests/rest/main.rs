@@ -14,6 +14,7 @@ mod jobs;
 mod life;
 mod live;
 mod measured;
+mod multi;
 mod named;
 mod observe;
 mod openapi;

@@ -21,6 +21,7 @@ mod live;
 mod made;
 mod model;
 mod model_places;
+mod multi;
 mod named;
 mod named_faults;
 mod overwriting;

@@ -293,7 +293,10 @@ fn points_with_named_vectors_or_none_are_found_by_words_from_every_space() {
         catalogue.create_with_spaces(&name("texts"), &spaces, Durability::Strict).expect("a new folder");
     made.set_text_fields(&fields(&[("text", Analyzer::Standard)])).expect("valid");
     let with = |id: u64, vectors: &[&str]| PointInput {
-        named: vectors.iter().map(|it| NamedVector { name: name(it), vector: vec![1.0, 0.5].into() }).collect(),
+        named: vectors
+            .iter()
+            .map(|it| NamedVector { name: name(it), vector: vec![1.0, 0.5].into() })
+            .collect(),
         vector: Vec::new().into(),
         ..point(id, Some(&format!("common p{id}")), json!({}))
     };

@@ -344,7 +344,13 @@ fn bed(random: &mut Random) -> (Bed, BTreeMap<u64, Value>) {
                 let payload = random.payload();
                 payloads.insert(id, payload.clone());
                 let payload = Some(Payload::parse(&payload.to_string()).expect("an object"));
-                PointInput { id: id.into(), vector: vec![1.0, 1.0].into(), named: Vec::new(), payload, text: None }
+                PointInput {
+                    id: id.into(),
+                    vector: vec![1.0, 1.0].into(),
+                    named: Vec::new(),
+                    payload,
+                    text: None,
+                }
             })
             .collect();
         bed.collection.upsert(&inputs).expect("valid");

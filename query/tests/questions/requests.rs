@@ -257,7 +257,8 @@ fn a_raw_euclidean_score_is_the_distance_and_a_threshold_is_below_it() {
     let corrected = one(&snapshot, &corrected);
     assert!(!corrected.is_distance && corrected.hits.is_sorted_by(|left, right| left.score >= right.score));
     assert_eq!(within(corrected.hits[7].score, Ranking::corrected("IS(beta=20)")), corrected.hits[..7]);
-    let near = one(&snapshot, &Request::new(Kind::Nearest(Source::Vector(numbers(1, 8).into())), settings(1)));
+    let near =
+        one(&snapshot, &Request::new(Kind::Nearest(Source::Vector(numbers(1, 8).into())), settings(1)));
     assert!(near.hits[0].score < 1e-6, "a point is at no distance of itself: {near:?}");
 }
 

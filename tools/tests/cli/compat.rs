@@ -132,7 +132,13 @@ fn served_points(snapshot: &Snapshot) -> Vec<PointInput> {
     let points = snapshot.points(&rows).expect("every row has a record");
     let point = |(&row, point): (&u32, dehub_index::Point)| {
         let vector = snapshot.vector(row).to_vec();
-        PointInput { id: point.id, vector: vector.into(), named: Vec::new(), payload: point.payload, text: point.text }
+        PointInput {
+            id: point.id,
+            vector: vector.into(),
+            named: Vec::new(),
+            payload: point.payload,
+            text: point.text,
+        }
     };
     rows.iter().zip(points).map(point).collect()
 }

@@ -27,8 +27,13 @@ fn vectors(count: u32) -> impl Iterator<Item = Vec<f32>> {
 fn make(data: &Path, points: u32, interrupts: bool) {
     let config = CollectionConfig::new(2, Metric::Cosine, GraphConfig::default()).expect("a configuration");
     let made = Catalogue::new(data).create(&"x".parse().expect("a name"), config).expect("a collection");
-    let point =
-        |(id, vector)| PointInput { id: u64::into(id), vector: Vec::into(vector), named: Vec::new(), payload: None, text: None };
+    let point = |(id, vector)| PointInput {
+        id: u64::into(id),
+        vector: Vec::into(vector),
+        named: Vec::new(),
+        payload: None,
+        text: None,
+    };
     made.upsert(&(0..).zip(vectors(points)).map(point).collect::<Vec<_>>()).expect("good points");
     let entries = vectors(500).map(|vector| EntryInput::new(None, vector)).collect();
     let (name, kind) = ("queries".parse().expect("a name"), BankKind::Query);

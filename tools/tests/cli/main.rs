@@ -15,6 +15,7 @@ mod freezing;
 mod live;
 mod measuring;
 mod mending;
+mod multi;
 mod named;
 mod observing;
 mod operating;

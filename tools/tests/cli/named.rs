@@ -26,7 +26,7 @@ fn a_collection_is_made_with_named_vectors_and_each_is_used_by_its_name() {
         (vec!["info", "c", "--using", "text"], "--using has no meaning for this command"),
         (vec!["import", "c", &bank], "row 0, field vector: wanted an object of vectors under their names"),
         (vec!["import", "c", &plain], "x.npy: wanted a .parquet, .pq, .jsonl or .ndjson file"),
-        (vec!["create", "d", "--vector", "image"], "wanted NAME=DIM or NAME=DIM,METRIC"),
+        (vec!["create", "d", "--vector", "image"], "wanted NAME=DIM[,METRIC][,multi]"),
         (vec!["create", "d", "--vector", "a=2", "--vector", "a=3"], "`a` is given twice"),
     ] {
         let ended = dehub.run(&arguments);
@@ -77,7 +77,7 @@ fn a_row_with_a_bad_named_vector_is_refused_and_nothing_is_stored() {
         ),
         (
             "{\"id\": 2, \"vector\": {\"image\": 7}}",
-            "field vector.image: wanted an array of numbers, found 7",
+            "field vector.image: wanted an array of numbers, or of such arrays, found 7",
         ),
         (
             "{\"id\": 2, \"vector\": {\"image\": [1, 1]}, \"vector.image\": [1, 2]}",

@@ -476,6 +476,37 @@ def named(pair, rng):
 
 
 @section
+def multivectors(pair, rng):
+    several = models.MultiVectorConfig(comparator=models.MultiVectorComparator.MAX_SIM)
+    kinds = {"tokens": (6, models.Distance.COSINE), "parts": (4, models.Distance.DOT)}
+    params = {name: models.VectorParams(size=size, distance=metric, multivector_config=several) for name, (size, metric) in kinds.items()}
+    pair.create("several", vectors_config={**params, "whole": models.VectorParams(size=3, distance=models.Distance.COSINE)})
+    multi = lambda name, most: vectors(rng, int(rng.integers(1, most)), kinds[name][0]).tolist()
+    made = []
+    for id in range(90):
+        has = {name: multi(name, 8) for name in kinds if rng.random() < 0.8}
+        made.append(models.PointStruct(id=id, payload=payload(rng), vector={"whole": vectors(rng, 1, 3)[0].tolist(), **has}))
+    pair.fill("several", made)
+    told_params = pair.remote.get_collection("several").config.params.vectors
+    assert {name: one.multivector_config for name, one in told_params.items()} == {**{name: several for name in kinds}, "whole": None}
+    known = list(range(90))
+    pair.both(lambda client: client.retrieve("several", ids=known, with_vectors=True))
+    for name in kinds:
+        for case in range(8):
+            query = multi(name, 6)
+            chosen = filter_tree(rng, known, depth=0) if case % 2 else None
+            with told(f"{name} {case}"):
+                pair.both(lambda client: client.query_points("several", query=query, using=name, query_filter=chosen, limit=12, with_vectors=case == 0))
+        with_one = next(point.id for point in made if name in point.vector)
+        pair.both(lambda client: client.query_points("several", query=with_one, using=name, limit=9))
+        prefetch, query = models.Prefetch(query=vectors(rng, 1, 3)[0].tolist(), using="whole", limit=20), multi(name, 5)
+        pair.both(lambda client: client.query_points("several", prefetch=prefetch, query=query, using=name, limit=6))
+    update = [models.PointVectors(id=id, vector={"tokens": multi("tokens", 5)}) for id in known[:40]]
+    pair.both(lambda client: client.update_vectors("several", points=update).status)
+    pair.both(lambda client: client.retrieve("several", ids=known, with_vectors=["tokens"]))
+
+
+@section
 def migrating(pair, rng):
     made = filled(pair, "moved", rng)
     for source, target in [(pair.local, pair.remote), (pair.remote, pair.local)]:

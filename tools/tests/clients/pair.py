@@ -84,6 +84,11 @@ def same_vector(remote, local):
     if remote is None or local is None:
         assert remote is None and local is None, f"vector {remote!r} and {local!r}"
         return
+    if isinstance(local[0], list):
+        assert len(remote) == len(local), f"{len(remote)} vectors and {len(local)}"
+        for ours, theirs in zip(remote, local):
+            same_vector(ours, theirs)
+        return
     assert np.allclose(remote, local, rtol=TOLERANCE, atol=TOLERANCE), f"vector {remote!r} and {local!r}"
 
 

@@ -61,9 +61,9 @@ impl Contents {
         };
         let points = rows.iter().zip(records).map(point).collect();
         let entries = snapshot.bank_entries(&bank()).unwrap_or_default();
-        let entries = entries
-            .into_iter()
-            .map(|entry| (number(&entry.id.expect("it was given one")), (entry.vector.into_vec(), entry.weight)));
+        let entries = entries.into_iter().map(|entry| {
+            (number(&entry.id.expect("it was given one")), (entry.vector.into_vec(), entry.weight))
+        });
         let corrections = snapshot.corrections().map(|correction| correction.info().name.to_string());
         Contents { points, entries: entries.collect(), corrections: corrections.collect() }
     }
