@@ -8,6 +8,7 @@ mod measuring;
 mod report;
 mod serving;
 mod texts;
+mod training;
 mod vectors;
 mod words;
 
@@ -29,6 +30,7 @@ pub(crate) use self::measuring::{MeasureArgs, TableName, TestName};
 pub(crate) use self::report::Report;
 pub(crate) use self::serving::{KeyArgs, KeyCommand, NewKey, Observe, Ping, Role, Serve};
 pub(crate) use self::texts::TextArgs;
+pub(crate) use self::training::{Adapt, Train};
 pub(crate) use self::vectors::VectorFile;
 pub(crate) use self::words::WordArgs;
 use crate::commands::live::seconds;
@@ -106,6 +108,8 @@ impl Command {
             | Command::Report(_)
             | Command::Openapi
             | Command::Measure(_)
+            | Command::Train(_)
+            | Command::Adapt(_)
             | Command::Ping(_)
             | Command::Key(_)
             | Command::Demo(_) => false,
@@ -135,6 +139,10 @@ pub(crate) enum Command {
     Rewrite(Rewrite),
     /// Fit hubness corrections from a bank. They serve only those who ask for them, but for the default.
     Fit(Fit),
+    /// Learn an adapter of queries from judged queries, in files.
+    Train(Train),
+    /// Move the queries of a file by an adapter.
+    Adapt(Adapt),
     /// Find the points nearest to a vector.
     Search(Search),
     /// Show which points are hubs, and what corrections do about it.

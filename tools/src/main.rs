@@ -84,6 +84,8 @@ fn run(cli: Cli) -> anyhow::Result<Outcome> {
         Command::Eval(command) => commands::eval::run(&context, &command),
         Command::Report(command) => commands::report::run(&context, &command),
         Command::Bench(command) => commands::bench::run(&context, &command),
+        Command::Train(command) => commands::train::run(&context, &command),
+        Command::Adapt(command) => commands::adapt::run(&context, &command),
         Command::Measure(command) => commands::measure::run(&context, &command),
         Command::Tune(command) => commands::tune::run(&context, &command),
         Command::Default(command) => commands::default::run(&context, &command),

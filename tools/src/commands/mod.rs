@@ -1,5 +1,6 @@
 //! One module a command.
 
+pub(crate) mod adapt;
 pub(crate) mod backup;
 pub(crate) mod bank;
 pub(crate) mod bench;
@@ -36,6 +37,7 @@ pub(crate) mod search;
 pub(crate) mod serve;
 mod sources;
 pub(crate) mod texts;
+pub(crate) mod train;
 pub(crate) mod trial;
 pub(crate) mod tune;
 pub(crate) mod verify;

@@ -24,6 +24,7 @@ mod priors;
 mod serving;
 mod settings;
 mod texts;
+mod training;
 mod tuning;
 mod verifying;
 mod words;

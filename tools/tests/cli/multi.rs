@@ -70,7 +70,10 @@ fn what_is_not_for_multi_vectors_is_refused() {
         (vec!["import", "c", &matrix], "wanted a .jsonl or .parquet file, as points have several vectors"),
         (vec!["fit", "c", "--method", "SN", "--bank", "asked"], "is not for multi-vectors"),
         (vec!["bank", "c", "asked", &bank, "--dedupe=copies"], "--dedupe is not for multi-vectors"),
-        (vec!["export", "c", "points", "--output", &out, "--force"], "points of several vectors cannot be exported"),
+        (
+            vec!["export", "c", "points", "--output", &out, "--force"],
+            "points of several vectors cannot be exported",
+        ),
     ] {
         let ended = dehub.run(&arguments);
         assert!(ended.code == 1 && ended.stderr.contains(wanted), "{arguments:?}: {ended:?}");

@@ -43,15 +43,15 @@ impl Inputs {
 }
 
 /// Vectors with what they are called.
-pub(super) struct Vectors {
-    pub(super) rows: Chunked,
-    pub(super) names: Names,
+pub(in crate::commands) struct Vectors {
+    pub(in crate::commands) rows: Chunked,
+    pub(in crate::commands) names: Names,
 }
 
 /// Ids and texts of rows.
 #[derive(Default)]
-pub(super) struct Names {
-    pub(super) ids: Vec<String>,
+pub(in crate::commands) struct Names {
+    pub(in crate::commands) ids: Vec<String>,
     pub(super) texts: Vec<Option<String>>,
 }
 
@@ -62,7 +62,7 @@ impl Names {
     }
 
     /// From a JSON lines file that goes with `rows` rows of `file`; without one row numbers.
-    pub(super) fn read(format: &VectorFile, file: &Path, rows: usize) -> anyhow::Result<Names> {
+    pub(in crate::commands) fn read(format: &VectorFile, file: &Path, rows: usize) -> anyhow::Result<Names> {
         let Some(meta) = &format.meta else { return Ok(Names::numbers(rows)) };
         let options = ReadOptions {
             id_field: format.id_field.clone(),
@@ -94,7 +94,7 @@ impl Names {
 }
 
 /// Reads vectors, of one dimension if it is given.
-pub(super) fn vectors(
+pub(in crate::commands) fn vectors(
     file: &Path,
     format: &VectorFile,
     metric: Metric,
