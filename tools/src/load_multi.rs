@@ -80,17 +80,21 @@ pub(crate) fn numbers(value: &Value) -> anyhow::Result<Numbers> {
         anyhow::anyhow!("wanted an array of numbers, or of such arrays, found {}", shown(found))
     };
     let Value::Array(values) = value else { return Err(wrong(value)) };
-    #[expect(
-        clippy::cast_possible_truncation,
-        reason = "what has no 32 bits is infinite, and refused as such"
-    )]
-    let number = |value: &Value| value.as_f64().map(|number| number as f32).ok_or_else(|| wrong(value));
+    let number = |(coordinate, value): (usize, &Value)| {
+        let number = value.as_f64().ok_or_else(|| wrong(value))?;
+        #[expect(clippy::cast_possible_truncation, reason = "checked to stay finite")]
+        let narrowed = number as f32;
+        if !narrowed.is_finite() {
+            bail!("coordinate {coordinate}: wanted a number that fits 32 bits, found {number:?}");
+        }
+        Ok(narrowed)
+    };
     if !matches!(values.first(), Some(Value::Array(_))) {
-        return Ok(values.iter().map(number).collect::<anyhow::Result<Vec<_>>>()?.into());
+        return Ok(values.iter().enumerate().map(number).collect::<anyhow::Result<Vec<_>>>()?.into());
     }
     let one = |value: &Value| {
         let Value::Array(values) = value else { return Err(wrong(value)) };
-        values.iter().map(number).collect::<anyhow::Result<Vec<_>>>()
+        values.iter().enumerate().map(number).collect::<anyhow::Result<Vec<_>>>()
     };
     Ok(Numbers::multi(&values.iter().map(one).collect::<anyhow::Result<Vec<_>>>()?)?)
 }

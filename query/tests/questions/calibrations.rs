@@ -133,9 +133,9 @@ fn the_cheapest_way_with_the_recall_is_chosen() {
     let cases = [
         (Search::Recall { target: 0.99 }, 10, 1, walk(256, 0.997)),
         (Search::Auto, 10, 1, walk(256, 0.997)),
-        (Search::Recall { target: 0.89 }, 10, 1, walk(64, 0.95)),
-        (Search::Recall { target: 0.69 }, 3, 1, walk(16, 0.85)),
-        (Search::Recall { target: 0.89 }, 25, 1, walk(3 * 64, 0.95)),
+        (Search::Recall { target: 0.87 }, 10, 1, walk(64, 0.95)),
+        (Search::Recall { target: 0.62 }, 3, 1, walk(16, 0.85)),
+        (Search::Recall { target: 0.87 }, 25, 1, walk(3 * 64, 0.95)),
         (Search::Recall { target: 0.999 }, 10, 1, exact),
         (Search::Recall { target: 1.0 }, 10, 1, exact),
         (Search::Recall { target: 0.98 }, 10, 100, codes),
