@@ -534,6 +534,7 @@ pub(crate) fn hubness(error: &QueryError) -> Problem {
         QueryError::NoPoints => new(NO_POINTS),
         QueryError::NoQueries(_) => Problem::new(EMPTY_BANK, "the bank is empty").in_parameter("bank"),
         QueryError::Vector { .. }
+        | QueryError::MultiVectors { .. }
         | QueryError::UnknownPoint { .. }
         | QueryError::NoVector { .. }
         | QueryError::Limit { .. }
@@ -570,6 +571,7 @@ pub(crate) fn drift(error: &QueryError, given: Option<&str>) -> Problem {
         },
         QueryError::TooFewToCompare { .. } => problem(TOO_FEW_TO_COMPARE),
         QueryError::Vector { .. }
+        | QueryError::MultiVectors { .. }
         | QueryError::UnknownPoint { .. }
         | QueryError::NoVector { .. }
         | QueryError::UnknownCorrection { .. }

@@ -32,14 +32,17 @@ pub(crate) fn open(file: &Path, format: &VectorFile) -> anyhow::Result<Batches> 
     let vector = format.vector_field.clone().unwrap_or_else(|| VECTOR.to_owned());
     // Vectors are read as any other field is.
     let options = dehub_format::ReadOptions { vector_field: None, ..read_options(format) };
-    match dehub_format::format_of(file, format.format)? {
-        Format::Jsonl => Ok(Batches::new(open_fields(file, options)?.map(move |batch| {
+    let found = dehub_format::format_of(file, format.format)?;
+    if found == Format::Jsonl {
+        return Ok(Batches::new(open_fields(file, options)?.map(move |batch| {
             let batch = batch?;
             let (first_row, rows) = (batch.first_row, batch.rows);
             let (ids, payloads, texts) = (batch.ids, batch.payloads, batch.texts);
             Fields { first_row, rows, ids, payloads, texts }.rows(&path, &vector)
-        }))),
-        Format::Parquet => Ok(Batches::new(open_parquet(file, &options)?.map(move |batch| {
+        })));
+    }
+    if found == Format::Parquet {
+        return Ok(Batches::new(open_parquet(file, &options)?.map(move |batch| {
             let batch = batch?;
             if batch.vectors.is_some() {
                 bail!("{}: a row has one vector, wanted a column of lists of vectors", path.display());
@@ -47,12 +50,10 @@ pub(crate) fn open(file: &Path, format: &VectorFile) -> anyhow::Result<Batches> 
             let (first_row, rows) = (batch.first_row, batch.rows);
             let (ids, payloads, texts) = (batch.ids, batch.payloads, batch.texts);
             Fields { first_row, rows, ids, payloads, texts }.rows(&path, &vector)
-        }))),
-        found => bail!(
-            "{}: wanted a .jsonl or .parquet file, as points have several vectors, found {found}",
-            file.display()
-        ),
+        })));
     }
+    let file = file.display();
+    bail!("{file}: wanted a .jsonl or .parquet file, as points have several vectors, found {found}")
 }
 
 impl Fields {

@@ -25,7 +25,7 @@ use crate::output::table;
 pub(crate) fn run(context: &Context, command: &Train) -> anyhow::Result<Outcome> {
     let (folder, name) = place(&command.output)?;
     let [weights, card] = files(folder, name);
-    for file in [&weights, &card].into_iter().filter(|file| file.exists() && !command.force) {
+    if let Some(file) = [&weights, &card].into_iter().find(|file| file.exists() && !command.force) {
         bail!("{}: the file is there; --force replaces it", file.display());
     }
     let dataset = dataset(command)?;
