@@ -219,8 +219,8 @@ impl Asked<'_> {
         (ranked, is_whole.get())
     }
 
-    /// What scores are multiplied by: 1, or for a multi-vector the number of its vectors. MaxSim is a sum over them, and
-    /// points are ranked by its mean.
+    /// What scores are multiplied by: 1, or for a multi-vector the number of its vectors. MaxSim is a sum over them,
+    /// and points are ranked by its mean.
     #[expect(clippy::cast_precision_loss, reason = "at most MULTI_MAX")]
     fn times(&self, query: &Prepared) -> f32 {
         let config = self.snapshot.config();

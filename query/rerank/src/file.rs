@@ -124,8 +124,8 @@ pub fn files(folder: &Path, name: &str) -> [PathBuf; 2] {
     [folder.join(format!("{name}.safetensors")), folder.join(format!("{name}.json"))]
 }
 
-/// Writes an adapter, the card last; each file has its name once it is whole. `card` needs not tell what the adapter does:
-/// sizes, mix, form and hash.
+/// Writes an adapter, the card last; each file has its name once it is whole. `card` needs not tell what the adapter
+/// does: sizes, mix, form and hash.
 pub fn save(adapter: &Adapter, card: &Card, folder: &Path, name: &str) -> Result<Card, FileError> {
     let [weights, json] = files(folder, name);
     let io = |path: &Path| {
@@ -166,8 +166,8 @@ pub fn save(adapter: &Adapter, card: &Card, folder: &Path, name: &str) -> Result
 /// Reads an adapter and its card.
 ///
 /// # Errors
-/// [`FileError`] with the file for one that is missing, too large, changed, cut off, of another form, or whose weights do not fit
-/// what the card says.
+/// [`FileError`] with the file for one that is missing, too large, changed, cut off, of another form, or whose weights
+/// do not fit what the card says.
 pub fn load(folder: &Path, name: &str) -> Result<(Adapter, Card), FileError> {
     let [weights, json] = files(folder, name);
     let text = read(&json, CARD_BYTES_MAX)?;

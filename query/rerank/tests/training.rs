@@ -12,8 +12,8 @@ fn unit(vector: &mut [f32]) {
     vector.iter_mut().for_each(|x| *x /= length);
 }
 
-/// `count` queries over twice as many points. A query has the coordinates of its answer in another order, in part, so that
-/// an adapter can learn to put them back.
+/// `count` queries over twice as many points. A query has the coordinates of its answer in another order, in part, so
+/// that an adapter can learn to put them back.
 fn made(count: usize, seed: u64) -> Dataset {
     let mut random = fastrand::Rng::with_seed(seed);
     let mut vector = || (0..DIM).map(|_| random.f32() - 0.5).collect::<Vec<f32>>();

@@ -182,14 +182,18 @@ mod tests {
             let Ok((positives, negatives)) = loss.pools(&batch) else { return Ok(()) };
             let (slow, fast) =
                 (loss.pairwise(&batch, &positives, &negatives), loss.fast(&batch, &positives, &negatives));
-            prop_assert!((slow.value - fast.value).abs() <= 1e-9 * (1.0 + slow.value.abs()), "{} {}", slow.value, fast.value);
+            let is_near = (slow.value - fast.value).abs() <= 1e-9 * (1.0 + slow.value.abs());
+            prop_assert!(is_near, "{} {}", slow.value, fast.value);
             for (slow, fast) in slow.gradient.iter().zip(&fast.gradient) {
                 prop_assert!((slow - fast).abs() <= 1e-8 / temperature, "{} {}", slow, fast);
             }
         }
 
         #[test]
-        fn what_is_missing_to_a_perfect_auc_is_at_most_the_loss_over_ln_2(batch in batches(), temperature in 0.02_f64..2.0) {
+        fn what_a_perfect_auc_has_more_is_at_most_the_loss_over_ln_2(
+            batch in batches(),
+            temperature in 0.02_f64..2.0,
+        ) {
             let loss = MannWhitney { temperature, ..MannWhitney::default() };
             if let Some(auc) = pooled_auc(&batch) {
                 let value = loss.evaluate(&batch).expect("pairs").value;

@@ -1,4 +1,5 @@
-//! Losses over scores: a value, and its exact slope in every score, in 64 bits. What makes the scores is not their matter.
+//! Losses over scores: a value, and its exact slope in every score, in 64 bits. What makes the scores is not their
+//! matter.
 
 mod far_field;
 mod mann_whitney;
@@ -13,8 +14,8 @@ pub use surrogate::{Activation, PairKind, Pairwise, Psl, SlAtK, SoftTopK};
 
 use crate::batch::{Batch, LossError};
 
-/// The temperature of losses over cosines that name none: in the middle of what papers take for in-batch softmaxes (.01 to
-/// .07, DEXML .05).
+/// The temperature of losses over cosines that name none: in the middle of what papers take for in-batch softmaxes (.01
+/// to .07, DEXML .05).
 const TEMPERATURE: f64 = 0.05;
 
 /// A loss with its parameters. It is spelled `mw`, `infonce:temperature=0.05,both_ways=true`, `0.5*mw + infonce`.
@@ -61,8 +62,8 @@ impl Evaluation {
 }
 
 impl Loss {
-    /// Its value and slopes on a batch. Rows without a positive or without a negative tell nothing to losses that compare
-    /// within a row, and are passed over.
+    /// Its value and slopes on a batch. Rows without a positive or without a negative tell nothing to losses that
+    /// compare within a row, and are passed over.
     ///
     /// # Errors
     /// [`LossError`] if the batch has nothing to learn from, or lacks what the loss needs.

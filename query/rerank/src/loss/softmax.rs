@@ -18,9 +18,9 @@ pub struct InfoNce {
     pub both_ways: bool,
     /// What positives are less by before they are compared, as CosFace has it (Wang et al. 2018); from 0.
     pub margin: f64,
-    /// Whether the temperature is found from the batch instead: AdaCos (Zhang et al. 2019), whose scale is `ln B / cos π/4`
-    /// with `B` the mean sum of a row's negatives `e^{s}` at the scale `√2·ln(C − 1)`, for C candidates. It is taken for
-    /// a constant by the gradient.
+    /// Whether the temperature is found from the batch instead: AdaCos (Zhang et al. 2019), whose scale is `ln B / cos
+    /// π/4` with `B` the mean sum of a row's negatives `e^{s}` at the scale `√2·ln(C − 1)`, for C candidates. It is
+    /// taken for a constant by the gradient.
     pub adaptive: bool,
 }
 
@@ -136,8 +136,9 @@ impl DecoupledSoftmax {
     }
 }
 
-/// InfoNCE whose negatives have weights that are less for those more like the positive, which may be unlabelled answers:
-/// `w = max(.1, (β − α·p)/(β − α/N))` with `p` the softmax of likenesses over the `N` negatives (Li et al., EMNLP 2023).
+/// InfoNCE whose negatives have weights that are less for those more like the positive, which may be unlabelled
+/// answers: `w = max(.1, (β − α·p)/(β − α/N))` with `p` the softmax of likenesses over the `N` negatives (Li et al.,
+/// EMNLP 2023).
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct SoftInfoNce {
@@ -145,8 +146,8 @@ pub struct SoftInfoNce {
     pub temperature: f64,
     /// How much likeness counts, from 0.
     pub alpha: f64,
-    /// Above `alpha / N` for the weights to have a meaning. The authors take 1; with two negatives and an `alpha` of 1 that is
-    /// the least that is left.
+    /// Above `alpha / N` for the weights to have a meaning. The authors take 1; with two negatives and an `alpha` of 1
+    /// that is the least that is left.
     pub beta: f64,
     /// The temperature of the softmax of likenesses.
     pub likeness_temperature: f64,
@@ -198,8 +199,8 @@ impl SoftInfoNce {
     }
 }
 
-/// `−log softmax` averaged over at most `positives` of a row's positives, drawn by the seed, over all candidates of the pool
-/// (UniDEC's pick-some-labels; with all of them SupCon's form, Khosla et al. 2020).
+/// `−log softmax` averaged over at most `positives` of a row's positives, drawn by the seed, over all candidates of the
+/// pool (UniDEC's pick-some-labels; with all of them SupCon's form, Khosla et al. 2020).
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct PickSomeLabel {
@@ -238,20 +239,22 @@ impl PickSomeLabel {
 }
 
 /// Partial-ranking distillation (CPRD, CVPR 2024): among hard negatives that the teacher ranks below the positive, the
-/// student is to have the teacher's order; easy ones are only to be below. With `r` the hard ones by falling teacher score:
+/// student is to have the teacher's order; easy ones are only to be below. With `r` the hard ones by falling teacher
+/// score:
 ///
 /// ```text
 /// −Σ_i log e^{s_{r_i}/τ} / (Σ_{j ≥ i} e^{s_{r_j}/τ} + Σ over easy e^{s/τ})
 /// ```
 ///
-/// The mean over the hard ones and over rows. Of candidates whose teacher scores differ by less than `tie`, none is told to be
-/// above the other: the lower is left out of the sum of the higher.
+/// The mean over the hard ones and over rows. Of candidates whose teacher scores differ by less than `tie`, none is
+/// told to be above the other: the lower is left out of the sum of the higher.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct PartialRanking {
     /// What scores are divided by.
     pub temperature: f64,
-    /// Negatives of each row that are ordered, of those with a teacher score the ones of the highest scores of the student.
+    /// Negatives of each row that are ordered, of those with a teacher score the ones of the highest scores of the
+    /// student.
     pub hard: usize,
     /// Teacher scores that differ by less are equal.
     pub tie: f64,

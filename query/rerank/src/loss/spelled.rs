@@ -14,8 +14,8 @@ use super::Loss;
 pub enum LossNameError {
     /// No such loss.
     #[error(
-        "there is no loss `{found}`: wanted mw, infonce, decoupled, soft-top-k, cprd, psl, sl@k, soft-infonce, pick-some, \
-         pairwise, or a sum of such with weights, as `0.5*mw + infonce`"
+        "there is no loss `{found}`: wanted mw, infonce, decoupled, soft-top-k, cprd, psl, sl@k, soft-infonce, \
+         pick-some, pairwise, or a sum of such with weights, as `0.5*mw + infonce`"
     )]
     Unknown {
         /// What was given.

@@ -6,8 +6,8 @@ use super::mann_whitney::count;
 use super::{Evaluation, TEMPERATURE, log1p_exp, sigmoid};
 use crate::batch::{Batch, LossError};
 
-/// `−(1/|P|) Σ_p log σ(α(s_p/τ + t))` with `t` such that `Σ σ(α(s/τ + t)) = K`: a soft indicator of the top K (DEXML, ICLR 2024).
-/// The gradient goes through `t`.
+/// `−(1/|P|) Σ_p log σ(α(s_p/τ + t))` with `t` such that `Σ σ(α(s/τ + t)) = K`: a soft indicator of the top K (DEXML,
+/// ICLR 2024). The gradient goes through `t`.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct SoftTopK {
@@ -63,8 +63,8 @@ impl SoftTopK {
         Ok(evaluation)
     }
 
-    /// `αt`, in a bracket that holds it whatever the scores: with n candidates every σ is at most K/n below it, and at least
-    /// K/n above.
+    /// `αt`, in a bracket that holds it whatever the scores: with n candidates every σ is at most K/n below it, and at
+    /// least K/n above.
     fn shift(&self, scaled: &[f64]) -> f64 {
         let (least, most) = scaled.iter().fold((f64::MAX, f64::MIN), |(a, b), &x| (a.min(x), b.max(x)));
         let part = count(self.k) / count(scaled.len());
@@ -91,8 +91,9 @@ pub enum Activation {
     Relu,
 }
 
-/// `log Σ_j e^{φ(d_j)/τ*}` with `d_j = (s_j − s⁺)/τ` over negatives and φ of [`Activation`] (PSL, NeurIPS 2024), the mean over
-/// rows and positives. Where φ has no value it is continued by its tangent, so it never is NaN and always has a slope.
+/// `log Σ_j e^{φ(d_j)/τ*}` with `d_j = (s_j − s⁺)/τ` over negatives and φ of [`Activation`] (PSL, NeurIPS 2024), the
+/// mean over rows and positives. Where φ has no value it is continued by its tangent, so it never is NaN and always has
+/// a slope.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Psl {
@@ -170,9 +171,9 @@ fn log_sum(
     }
 }
 
-/// SL@K (KDD 2025): `σ((s⁺ − β)/τ_w) · log Σ_j e^{(s_j − s⁺)/τ}`, where β is the K-th largest score of the row, so that positives
-/// near the top count more. β and the weight are taken for constants by the gradient, as the authors do between refreshes.
-/// The positive is not in the sum, so the loss has no lower bound: stop by a measure.
+/// SL@K (KDD 2025): `σ((s⁺ − β)/τ_w) · log Σ_j e^{(s_j − s⁺)/τ}`, where β is the K-th largest score of the row, so that
+/// positives near the top count more. β and the weight are taken for constants by the gradient, as the authors do
+/// between refreshes. The positive is not in the sum, so the loss has no lower bound: stop by a measure.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct SlAtK {
@@ -232,8 +233,8 @@ pub enum PairKind {
     Logistic,
 }
 
-/// A baseline: the mean over a row's pairs of a function of `d = (s⁺ − s⁻)/τ`, and over rows (RankNet, Burges et al. 2005; the hinge,
-/// Joachims 2002).
+/// A baseline: the mean over a row's pairs of a function of `d = (s⁺ − s⁻)/τ`, and over rows (RankNet, Burges et al.
+/// 2005; the hinge, Joachims 2002).
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Pairwise {

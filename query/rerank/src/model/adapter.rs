@@ -19,8 +19,8 @@ pub struct AdapterSize {
     pub hidden: usize,
 }
 
-/// `q' = normalise(q + mix·W₂ relu(W₁ q))`: queries are moved, points stay as they are, so nothing is indexed anew. With `W₂ = 0`, and
-/// with `mix = 0`, it is the query itself.
+/// `q' = normalise(q + mix·W₂ relu(W₁ q))`: queries are moved, points stay as they are, so nothing is indexed anew.
+/// With `W₂ = 0`, and with `mix = 0`, it is the query itself.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Adapter {
     size: AdapterSize,

@@ -1,4 +1,5 @@
-//! Models as they are served: weights in plain numbers, and how they are applied. Nothing here knows how they were trained.
+//! Models as they are served: weights in plain numbers, and how they are applied. Nothing here knows how they were
+//! trained.
 
 mod adapter;
 

@@ -17,8 +17,8 @@ pub enum Negatives {
         /// How many.
         each: usize,
     },
-    /// So many a query of those that are found first and are no answers, searched anew every few epochs as the queries move (AR2, Zhang
-    /// et al. 2022).
+    /// So many a query of those that are found first and are no answers, searched anew every few epochs as the queries
+    /// move (AR2, Zhang et al. 2022).
     Mined {
         /// How many of each query's list in a step, drawn from it.
         each: usize,
@@ -90,7 +90,8 @@ pub(crate) struct Drawn {
     pub(crate) labels: Vec<Label>,
 }
 
-/// Draws candidates: an answer of each query, and more. What is the same as an answer and is not judged one counts nowhere.
+/// Draws candidates: an answer of each query, and more. What is the same as an answer and is not judged one counts
+/// nowhere.
 pub(crate) fn draw(
     dataset: &Dataset,
     queries: &[usize],

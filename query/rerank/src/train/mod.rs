@@ -1,7 +1,7 @@
 //! Training on a CPU: candidates are drawn, a loss gives slopes of scores, autodiff carries them to the weights.
 //!
-//! Equal settings and data give equal weights, to the bit: draws come from the seed, and products are summed in one order
-//! however many threads share them.
+//! Equal settings and data give equal weights, to the bit: draws come from the seed, and products are summed in one
+//! order however many threads share them.
 
 mod adam;
 mod adapter;
@@ -73,16 +73,16 @@ pub struct Settings {
     pub goal: Goal,
     /// Epochs without a better one after which it ends.
     pub patience: u32,
-    /// How much of what the adapter adds is added: the best of these is taken. With 0 among them, which is the query as it is, the answer
-    /// may be not to train.
+    /// How much of what the adapter adds is added: the best of these is taken. With 0 among them, which is the query as
+    /// it is, the answer may be not to train.
     pub mixes: Vec<f32>,
     /// Of all draws.
     pub seed: u64,
 }
 
 impl Settings {
-    /// With a loss, and all else as usual: 512 hidden units, AdamW at 10⁻³ with a decay of 10⁻², 12 epochs of batches of 512, a tenth of
-    /// the queries held out.
+    /// With a loss, and all else as usual: 512 hidden units, AdamW at 10⁻³ with a decay of 10⁻², 12 epochs of batches
+    /// of 512, a tenth of the queries held out.
     pub fn new(loss: Loss) -> Settings {
         Settings {
             loss,
