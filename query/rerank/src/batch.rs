@@ -1,201 +1,140 @@
-//! What losses are computed from: scores of queries against candidates, and what each candidate is to its query.
+//! Scores of queries against candidates, with what is known of them: what a loss is computed from.
+
+use crate::LossError;
+
+/// The largest absolute score, similarity or teacher's score that is taken. It is far beyond what 32 bits hold, and
+/// no loss overflows within it, at whatever parameters its check lets through.
+pub const SCORE_MAX: f64 = 1e60;
 
 /// What a candidate is to a query.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Label {
     /// An answer.
     Positive,
-    /// No answer.
+    /// None.
     Negative,
-    /// It is not known, and counts nowhere.
+    /// Not known, or padding: it counts nowhere, and its gradient is 0.
     Ignored,
 }
 
-/// Scores of queries, a row each, against candidates.
-#[derive(Debug, Clone)]
-pub struct Batch {
-    scores: Vec<f64>,
+/// Scores of queries (rows) against candidates (columns), row by row. Larger scores are better.
+#[derive(Debug, Clone, Copy)]
+pub struct Batch<'a> {
+    scores: &'a [f64],
     columns: usize,
-    labels: Vec<Label>,
+    labels: &'a [Label],
+    teacher: Option<&'a [f64]>,
+    similarities: Option<&'a [f64]>,
     shared: bool,
-    teacher: Option<Vec<f64>>,
-    likeness: Option<Vec<f64>>,
 }
 
-/// Why numbers are no batch, or a batch has no loss.
-#[derive(Debug, Clone, PartialEq, thiserror::Error)]
-#[non_exhaustive]
-pub enum LossError {
-    /// Lists that are not of one length, or no whole rows.
-    #[error("{what} has {found} entries, wanted {wanted}")]
-    Shape {
-        /// Which list.
-        what: &'static str,
-        /// How many it has.
-        found: usize,
-        /// How many it should have.
-        wanted: usize,
-    },
-    /// A score that is no finite number.
-    #[error("row {row}, column {column}: the {what} is {found}, wanted a finite number")]
-    NotFinite {
-        /// Of which list.
-        what: &'static str,
-        /// Its row.
-        row: usize,
-        /// Its column.
-        column: usize,
-        /// The number.
-        found: f64,
-    },
-    /// No pair to learn from.
-    #[error("{loss}: the batch has no row with a positive and a negative candidate")]
-    NoPairs {
-        /// The loss.
-        loss: &'static str,
-    },
-    /// Something the loss needs and the batch has not.
-    #[error("{loss} needs {what}")]
-    Missing {
-        /// The loss.
-        loss: &'static str,
-        /// What.
-        what: &'static str,
-    },
-    /// Parameters that have no meaning for this batch.
-    #[error("{loss}: {reason}")]
-    Unsuited {
-        /// The loss.
-        loss: &'static str,
-        /// Why.
-        reason: String,
-    },
-}
-
-/// The candidates of a row that count.
-#[derive(Debug, Clone)]
-pub(crate) struct Row {
-    /// Cells of positives.
-    pub(crate) positives: Vec<usize>,
-    /// Cells of negatives.
-    pub(crate) negatives: Vec<usize>,
-}
-
-impl Batch {
-    /// A batch of whole rows of `columns` scores. With `shared`, a column is one candidate in all rows, as in-batch
-    /// negatives are, so that losses over columns have a meaning.
-    pub fn new(
-        scores: Vec<f64>,
-        columns: usize,
-        labels: Vec<Label>,
-        shared: bool,
-    ) -> Result<Batch, LossError> {
-        let shape = |what, found, wanted| {
-            if found == wanted { Ok(()) } else { Err(LossError::Shape { what, found, wanted }) }
-        };
-        let rows = scores.len().checked_div(columns).unwrap_or_default();
-        shape("the list of scores", scores.len(), rows * columns)?;
-        shape("the list of labels", labels.len(), scores.len())?;
-        let batch = Batch { scores, columns, labels, shared, teacher: None, likeness: None };
-        batch.check_finite("score", &batch.scores, |_| false)?;
+impl<'a> Batch<'a> {
+    /// A batch of rows of `columns` scores, and what each candidate is. A row's candidates are its own, until
+    /// [`Batch::sharing`] says otherwise.
+    ///
+    /// # Errors
+    ///
+    /// If there is no score, the last row is short, there are more or fewer labels than scores, or a score is not a
+    /// number within [`SCORE_MAX`]. The score of an ignored candidate must be a number too.
+    pub fn new(scores: &'a [f64], columns: usize, labels: &'a [Label]) -> Result<Batch<'a>, LossError> {
+        if scores.is_empty() || columns == 0 || !scores.len().is_multiple_of(columns) {
+            return Err(LossError::Ragged { scores: scores.len(), columns });
+        }
+        let batch = Batch { scores, columns, labels, teacher: None, similarities: None, shared: false };
+        batch.check_length("labels", labels.len())?;
+        batch.check_numbers("score", scores, None)?;
         Ok(batch)
     }
 
-    /// The same with the scores that a teacher gives; −∞ where it says nothing.
-    pub fn with_teacher(self, teacher: Vec<f64>) -> Result<Batch, LossError> {
-        self.check_len("the list of teacher scores", &teacher)?;
-        self.check_finite("teacher score", &teacher, |score| score == f64::NEG_INFINITY)?;
+    /// The same batch with the scores that a teacher gives the same cells; minus infinity where it gives none.
+    ///
+    /// # Errors
+    ///
+    /// If there are more or fewer than scores, or one is neither minus infinity nor a number within [`SCORE_MAX`].
+    pub fn with_teacher(self, teacher: &'a [f64]) -> Result<Batch<'a>, LossError> {
+        self.check_length("scores of the teacher", teacher.len())?;
+        self.check_numbers("score of the teacher", teacher, Some(f64::NEG_INFINITY))?;
         Ok(Batch { teacher: Some(teacher), ..self })
     }
 
-    /// The same with how alike each candidate is to the positives of its row, for weights of negatives.
-    pub fn with_likeness(self, likeness: Vec<f64>) -> Result<Batch, LossError> {
-        self.check_len("the list of likenesses", &likeness)?;
-        self.check_finite("likeness", &likeness, |_| false)?;
-        Ok(Batch { likeness: Some(likeness), ..self })
+    /// The same batch with the cosine similarities of each row's candidates to the row's positive, which tell false
+    /// negatives: Soft-InfoNCE weighs by them.
+    ///
+    /// # Errors
+    ///
+    /// If there are more or fewer than scores, or one is not a number within [`SCORE_MAX`].
+    pub fn with_similarities(self, similarities: &'a [f64]) -> Result<Batch<'a>, LossError> {
+        self.check_length("similarities", similarities.len())?;
+        self.check_numbers("similarity", similarities, None)?;
+        Ok(Batch { similarities: Some(similarities), ..self })
     }
 
-    /// The same with the teacher's scores and the likenesses of another batch of this shape; `None` if it has another.
-    pub fn like(self, other: &Batch) -> Option<Batch> {
-        let is_alike = self.scores.len() == other.scores.len() && self.columns == other.columns;
-        is_alike.then(|| Batch { teacher: other.teacher.clone(), likeness: other.likeness.clone(), ..self })
-    }
-
-    fn check_len(&self, what: &'static str, list: &[f64]) -> Result<(), LossError> {
-        let (found, wanted) = (list.len(), self.scores.len());
-        if found == wanted { Ok(()) } else { Err(LossError::Shape { what, found, wanted }) }
-    }
-
-    fn check_finite(
-        &self,
-        what: &'static str,
-        list: &[f64],
-        is_allowed: impl Fn(f64) -> bool,
-    ) -> Result<(), LossError> {
-        let bad = list.iter().position(|&number| !number.is_finite() && !is_allowed(number));
-        bad.map_or(Ok(()), |place| {
-            let (row, column) = (place / self.columns, place % self.columns);
-            Err(LossError::NotFinite { what, row, column, found: list[place] })
-        })
+    /// The same batch, told whether a column is the same candidate in every row, as it is where the answers of some
+    /// queries are candidates of the others. Losses over columns need it.
+    pub fn sharing(self, shared: bool) -> Batch<'a> {
+        Batch { shared, ..self }
     }
 
     /// All scores, row by row.
-    pub fn scores(&self) -> &[f64] {
-        &self.scores
+    pub fn scores(&self) -> &'a [f64] {
+        self.scores
     }
 
-    /// What each candidate is.
-    pub fn labels(&self) -> &[Label] {
-        &self.labels
-    }
-
-    /// Candidates of a row.
+    /// How many candidates a row has, the ignored ones among them.
     pub fn columns(&self) -> usize {
         self.columns
     }
 
-    /// Whether a column is one candidate.
+    /// How many queries there are.
+    pub fn rows(&self) -> usize {
+        self.scores.len() / self.columns
+    }
+
+    /// What each candidate is, row by row.
+    pub fn labels(&self) -> &'a [Label] {
+        self.labels
+    }
+
+    /// The teacher's scores, row by row.
+    pub fn teacher(&self) -> Option<&'a [f64]> {
+        self.teacher
+    }
+
+    /// The similarities of candidates to their row's positive, row by row.
+    pub fn similarities(&self) -> Option<&'a [f64]> {
+        self.similarities
+    }
+
+    /// Whether a column is the same candidate in every row.
     pub fn is_shared(&self) -> bool {
         self.shared
     }
 
-    pub(crate) fn teacher(&self) -> Option<&[f64]> {
-        self.teacher.as_deref()
+    /// The places in [`Batch::scores`] of what is labelled so.
+    pub(crate) fn places(&self, label: Label) -> impl Iterator<Item = usize> + use<'a> {
+        self.labels.iter().enumerate().filter(move |&(_, &found)| found == label).map(|(place, _)| place)
     }
 
-    pub(crate) fn likeness(&self) -> Option<&[f64]> {
-        self.likeness.as_deref()
+    fn check_length(&self, what: &'static str, found: usize) -> Result<(), LossError> {
+        let wanted = self.scores.len();
+        if found == wanted { Ok(()) } else { Err(LossError::Length { what, wanted, found }) }
     }
 
-    /// Every row.
-    pub(crate) fn rows(&self) -> Vec<Row> {
-        let row = |(row, labels): (usize, &[Label])| {
-            let start = row * self.columns;
-            let cells = |wanted| {
-                let is_it = |&(_, &label): &(usize, &Label)| label == wanted;
-                (start..).zip(labels).filter(is_it).map(|(cell, _)| cell).collect()
-            };
-            Row { positives: cells(Label::Positive), negatives: cells(Label::Negative) }
-        };
-        self.labels.chunks(self.columns.max(1)).enumerate().map(row).collect()
-    }
-
-    /// The rows with a positive and a negative, of which there is at least one.
-    pub(crate) fn paired(&self, loss: &'static str) -> Result<Vec<Row>, LossError> {
-        let mut rows = self.rows();
-        rows.retain(|row| !row.positives.is_empty() && !row.negatives.is_empty());
-        if rows.is_empty() { Err(LossError::NoPairs { loss }) } else { Ok(rows) }
-    }
-
-    /// Columns for rows, with the cell of each in this batch.
-    pub(crate) fn transposed(&self) -> (Batch, Vec<usize>) {
-        let rows = self.scores.len() / self.columns.max(1);
-        let cells: Vec<usize> = (0..self.columns)
-            .flat_map(|column| (0..rows).map(move |row| row * self.columns + column))
-            .collect();
-        let scores = cells.iter().map(|&cell| self.scores[cell]).collect();
-        let labels = cells.iter().map(|&cell| self.labels[cell]).collect();
-        let batch = Batch { scores, columns: rows, labels, shared: true, teacher: None, likeness: None };
-        (batch, cells)
+    fn check_numbers(
+        &self,
+        what: &'static str,
+        numbers: &[f64],
+        besides: Option<f64>,
+    ) -> Result<(), LossError> {
+        let fits = |&number: &f64| number.abs() <= SCORE_MAX || Some(number) == besides;
+        match numbers.iter().position(|number| !fits(number)) {
+            None => Ok(()),
+            Some(place) => Err(LossError::Number {
+                what,
+                row: place / self.columns,
+                column: place % self.columns,
+                found: numbers[place],
+            }),
+        }
     }
 }

@@ -120,7 +120,7 @@ fn mistakes_are_told() {
     assert_eq!(told(Settings { batch: 1, ..base() }), "batch is 1, wanted 2 to 16,384");
     assert_eq!(told(Settings { mixes: vec![2.0], ..base() }), "mixes is [2.0], wanted numbers from 0 to 1");
     assert_eq!(told(Settings { hidden: 0, ..base() }), "the hidden layer is 0, wanted 1 to 16,384");
-    assert!(told(settings("cprd")).contains("cprd needs scores of a teacher"));
+    assert!(told(settings("partial_ranking")).contains("partial_ranking"));
     let mut stopped = ExactMiner::new(&dataset);
     let ended = train_adapter(&dataset, &base(), &mut stopped, &mut |round| round.epoch < 2);
     assert!(matches!(ended, Err(TrainError::Interrupted)));

@@ -7,8 +7,7 @@ use super::candidates::{Drawn, Miner, Negatives, draw};
 use super::dataset::Dataset;
 use super::measure::{Measured, measure};
 use super::{Settings, TrainError};
-use crate::batch::Batch;
-use crate::{Adapter, AdapterSize};
+use crate::{Adapter, AdapterSize, Batch};
 
 /// One epoch.
 #[derive(Debug, Clone, PartialEq)]
@@ -204,8 +203,9 @@ impl<'a> AdapterTrainer<'a> {
         let scores = forward(&asked, inner.as_tensor(), outer.as_tensor())?.matmul(&points.t()?)?;
         let flat: Vec<f64> = scores.to_dtype(DType::F64)?.flatten_all()?.to_vec1()?;
         let wrap = |source| TrainError::Loss { epoch, source };
-        let batch = Batch::new(flat, drawn.rows.len(), drawn.labels, true).map_err(wrap)?;
-        let found = self.settings.loss.evaluate(&batch).map_err(wrap)?;
+        let batch = Batch::new(&flat, drawn.rows.len(), &drawn.labels).map_err(wrap)?.sharing(true);
+        let loss = self.settings.loss.at_step(u64::from(self.steps));
+        let found = loss.evaluate(&batch).map_err(wrap)?;
         // The loss gave its slopes in the scores; autodiff carries them on to the weights.
         let slopes = Tensor::from_vec(found.gradient, scores.shape(), &device)?.to_dtype(DType::F32)?;
         let slopes = (scores * slopes)?.sum_all()?.backward()?;

@@ -5,7 +5,7 @@ use rayon::prelude::*;
 
 use super::TrainError;
 use super::dataset::Dataset;
-use crate::batch::Label;
+use crate::Label;
 
 /// What answers are compared with in a step, beside the answers of the step's other queries.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -15,8 +15,7 @@ pub use candidates::{ExactMiner, Miner, Negatives};
 pub use dataset::{Dataset, DatasetError};
 pub use measure::{Measured, measure};
 
-use crate::Loss;
-use crate::batch::LossError;
+use crate::{Loss, LossError};
 
 /// What the best round is chosen by, on the queries that are held out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
