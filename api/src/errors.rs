@@ -350,7 +350,6 @@ pub(crate) fn write(error: &WriteError, written: &Written<'_>) -> Problem {
         WriteError::EmptyGallery { .. } => new(NO_POINTS).at(written.list()),
         WriteError::EmptyBank { bank } => new(EMPTY_BANK).at(written.bank_field(bank).unwrap_or_default()),
         WriteError::ReservedName { .. } => new(INVALID_NAME),
-        WriteError::MultiVectors { what, .. } => new(NOT_FOR_MULTI).found(what),
         WriteError::Metric { metric, .. } => new(INVALID_METHOD).at("/method").found(metric),
         WriteError::Perplexity { .. } => new(INVALID_PARAMETER).at(written.k_field()),
         WriteError::MoreThanBank { wanted, found, .. } => {
@@ -393,7 +392,7 @@ pub(crate) fn write(error: &WriteError, written: &Written<'_>) -> Problem {
     })
 }
 
-/// An error of a write that is about a named vector, a text, or a point that is not there.
+/// An error of a write that is about a named vector, several vectors, a text, or a point that is not there.
 fn of_named(error: &WriteError, written: &Written<'_>) -> Option<Problem> {
     let new = |code| Problem::new(code, written.detail(error));
     if let WriteError::NamedVector { place, name, source, .. } = error {
@@ -402,6 +401,9 @@ fn of_named(error: &WriteError, written: &Written<'_>) -> Option<Problem> {
     if let WriteError::VectorName { place, name, .. } = error {
         let problem = new(UNKNOWN_VECTOR).at(written.named(*place, name.as_ref()));
         return Some(problem.found(name.as_ref().map_or("", Name::as_str)));
+    }
+    if let WriteError::MultiVectors { what, .. } = error {
+        return Some(new(NOT_FOR_MULTI).found(what));
     }
     if let WriteError::TextTooLong { place, found, .. } = error {
         return Some(new(TEXT_TOO_LONG).at(written.text(*place)).found(found));

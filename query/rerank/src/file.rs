@@ -5,7 +5,8 @@ use std::fs;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
-use candle_core::{DType, Device, Tensor, safetensors};
+use candle_core::safetensors::{load_buffer, save as save_tensors};
+use candle_core::{DType, Device, Tensor};
 use serde::{Deserialize, Serialize};
 
 use crate::{Adapter, AdapterSize, ModelError};
@@ -143,7 +144,7 @@ pub fn save(adapter: &Adapter, card: &Card, folder: &Path, name: &str) -> Result
         ("outer", tensor(adapter.outer(), dim, hidden)?),
     ]);
     let beside = |path: &Path| path.with_extension("part");
-    safetensors::save(&tensors, beside(&weights)).map_err(wrap)?;
+    save_tensors(&tensors, beside(&weights)).map_err(wrap)?;
     let bytes = fs::read(beside(&weights)).map_err(io(&weights))?;
     let hash = blake3::hash(&bytes).to_hex().to_string();
     let card = Card {
@@ -187,7 +188,7 @@ pub fn load(folder: &Path, name: &str) -> Result<(Adapter, Card), FileError> {
         return Err(FileError::Hash { path: weights, found, wanted: card.weights });
     }
     let wrap = |source| FileError::Weights { path: weights.clone(), source };
-    let tensors = safetensors::load_buffer(&bytes, &Device::Cpu).map_err(wrap)?;
+    let tensors = load_buffer(&bytes, &Device::Cpu).map_err(wrap)?;
     let AdapterSize { dim, hidden } = size;
     let numbers = |name: &str, shape: [usize; 2]| {
         let wrong = |reason: String| {
