@@ -26,8 +26,8 @@ pub(crate) struct Train {
     /// The folder of the model, and its name before .safetensors and .json.
     #[arg(long, short, value_name = "FOLDER/NAME")]
     pub output: PathBuf,
-    /// The loss: mw, infonce, decoupled, soft_topk, psl, sl_at_k, soft_infonce, pick_some_label or pairwise, with parameters
-    /// (`infonce:temperature=0.05,both_ways=true`), or a sum of such (`0.5*mw + infonce`).
+    /// The loss: mw, infonce, decoupled, soft_topk, psl, sl_at_k, soft_infonce, pick_some_label or pairwise, with
+    /// parameters (`infonce:temperature=0.05,both_ways=true`), or a sum of such (`0.5*mw + infonce`).
     #[arg(long, default_value = "0.5*mw + infonce:both_ways=true", value_name = "LOSS")]
     pub loss: Loss,
     /// Units of the hidden layer.
