@@ -324,6 +324,9 @@ fn payload_code(error: &PayloadError) -> Code {
 pub(crate) fn write(error: &WriteError, written: &Written<'_>) -> Problem {
     let detail = || written.detail(error);
     let new = |code| Problem::new(code, detail());
+    let too_many = |code, wanted: usize, most: usize| {
+        new(code).at(written.k_field()).wanted(format_args!("at most {most}")).found(wanted)
+    };
     of_named(error, written).unwrap_or_else(|| match error {
         WriteError::Vector { place, source, .. } => vector(source, detail(), &written.vector(*place)),
         WriteError::Space(unknown) => space(unknown),
@@ -352,12 +355,8 @@ pub(crate) fn write(error: &WriteError, written: &Written<'_>) -> Problem {
         WriteError::ReservedName { .. } => new(INVALID_NAME),
         WriteError::Metric { metric, .. } => new(INVALID_METHOD).at("/method").found(metric),
         WriteError::Perplexity { .. } => new(INVALID_PARAMETER).at(written.k_field()),
-        WriteError::MoreThanBank { wanted, found, .. } => {
-            new(MORE_THAN_BANK).at(written.k_field()).wanted(format_args!("at most {found}")).found(wanted)
-        }
-        WriteError::MoreThanPoints { wanted, found, .. } => {
-            new(MORE_THAN_POINTS).at(written.k_field()).wanted(format_args!("at most {found}")).found(wanted)
-        }
+        WriteError::MoreThanBank { wanted, found, .. } => too_many(MORE_THAN_BANK, *wanted, *found),
+        WriteError::MoreThanPoints { wanted, found, .. } => too_many(MORE_THAN_POINTS, *wanted, *found),
         WriteError::UnknownCorrection { correction, .. } => match written.correction() {
             Some(pointer) => new(UNKNOWN_CORRECTION).unprocessable().at(pointer).found(correction),
             None => new(UNKNOWN_CORRECTION),
@@ -380,6 +379,7 @@ pub(crate) fn write(error: &WriteError, written: &Written<'_>) -> Problem {
         WriteError::DiskFull { .. } => new(DISK_FULL).retry_after(RETRY_SECONDS),
         WriteError::Read(error) => read(error),
         WriteError::BankIsNotLive { .. }
+        | WriteError::MultiVectors { .. }
         | WriteError::NamedVector { .. }
         | WriteError::VectorName { .. }
         | WriteError::UnknownPoint { .. }
